@@ -3,12 +3,11 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from gpu_repo_runtime import allocator
 
-SOURCE = str(Path(allocator.__file__).parents[1])
+from tests.shared import RUNTIME
+
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the setting is glibc's")
 
 # Blocks as an encoder takes them in a batch: several MB each, all freed at its end. The first ones, larger than what is
@@ -43,21 +42,12 @@ thread.join()
 
 def faults(sizes: tuple[int, ...], **environment: str) -> int:
     """Return the page faults of a batch that takes and frees blocks of so many MiB."""
-    code = BATCHES.replace("SIZES", repr(sizes))
     own = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_TUNABLES"))}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=own | environment | {"PYTHONPATH": SOURCE},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return int(done.stdout)
+    command = [sys.executable, "-c", BATCHES.replace("SIZES", repr(sizes))]
+    around = own | environment | {"PYTHONPATH": str(RUNTIME)}
+    return int(subprocess.run(command, env=around, capture_output=True, text=True, check=True).stdout)
 
 
-def test_the_memory_of_a_batch_is_kept_for_the_next() -> None:
+def test_the_memory_of_a_batch_is_kept_for_the_next_unless_the_owner_says_otherwise() -> None:
     assert faults((6, 12, 9, 20)) < 100
-
-
-def test_the_environment_of_the_owner_counts_more() -> None:
     assert faults((6, 12), MALLOC_TRIM_THRESHOLD_="4096", MALLOC_MMAP_THRESHOLD_="1048576") >= 18 * 256

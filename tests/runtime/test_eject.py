@@ -13,7 +13,6 @@ import pytest
 
 from tests.answers import AnswerSet
 from tests.runtime.services import RUNTIME
-from tests.sampling import sampled
 from tests.templates import checks
 
 COPY = "src/gpu_repo_runtime"
@@ -40,11 +39,8 @@ def test_the_copy_is_used_in_place_of_the_wheel_and_never_replaced(tmp_path: Pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("project_type", sampled(["service", "batch"], ["batch"]))
-def test_the_copy_passes_the_lint_of_a_repository(
-    render: Callable[[AnswerSet], Path], tmp_path: Path, project_type: str
-) -> None:
+def test_the_copy_passes_the_lint_of_a_repository(render: Callable[[AnswerSet], Path], tmp_path: Path) -> None:
     child = tmp_path / "child"
-    shutil.copytree(render(AnswerSet(project_type, "plain")), child)
+    shutil.copytree(render(AnswerSet("batch", "plain")), child)
     assert ejected(child).returncode == 0
     assert checks.python_error(child) == ""

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from typing import Any
-
 import pytest
 from gpu_repo_runtime import patience
 
+from tests import processes
 from tests.runtime.services import RUNTIME
 
 IN = 'Error parsing image name "docker://host:5000/ml/it:v429": reading manifest v429 in host:5000/ml/it: '
@@ -53,15 +50,10 @@ def test_what_may_pass_is_asked_again_and_what_is_refused_is_final() -> None:
     assert [said for said in REFUSED if not patience.REFUSED.search(said)] == []
 
 
-def patient(*command: str, given: str) -> subprocess.CompletedProcess[str]:
-    around: dict[str, Any] = {"env": {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(RUNTIME), "REGISTRY_PAUSES": "0 0"}}
-    program = [sys.executable, "-m", "gpu_repo_runtime.patience", *command]
-    return subprocess.run(program, input=given, capture_output=True, text=True, check=False, timeout=60, **around)
-
-
 def test_the_command_line_gives_what_it_reads_to_every_try() -> None:
     script = 'read -r word; echo "got $word,$PYTHONPATH." >&2; exit 7'
-    done = patient("--input", "sh", "-c", script, given="secret\nmore\n")
+    around = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(RUNTIME), "REGISTRY_PAUSES": "0 0"}
+    done = processes.run("gpu_repo_runtime.patience", "--input", "sh", "-c", script, input="secret\nmore\n", env=around)
     assert (done.returncode, done.stdout, done.stderr.count("got secret,.")) == (7, "", 3), done.stderr
 
 

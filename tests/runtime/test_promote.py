@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -85,19 +84,11 @@ def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     return Registry(tmp_path, capsys)
 
 
-@pytest.fixture
-def ask(registry: Registry) -> Callable[..., tuple[int, str]]:
-    """Return a function that promotes to a tag."""
-    return registry.promote
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("tag", ["main", "v1.2.3"])
-def test_a_new_tag_gets_the_pushed_digest_and_the_same_again_is_no_fault(
-    registry: Registry, ask: Callable[..., tuple[int, str]], tag: str
-) -> None:
+def test_a_new_tag_gets_the_pushed_digest_and_the_same_again_is_no_fault(registry: Registry, tag: str) -> None:
     for _ in range(2):
-        assert ask(tag) == (0, NEW)
+        assert registry.promote(tag) == (0, NEW)
     assert registry.read("tags")[tag][0] == NEW
     copy = next(call for call in registry.read("calls") if call[0] == "copy")
     assert {"--all", "--preserve-digests", f"docker://{PUSHED}"} <= set(copy)
@@ -105,9 +96,9 @@ def test_a_new_tag_gets_the_pushed_digest_and_the_same_again_is_no_fault(
 
 
 @pytest.mark.parametrize("tag", ["v1.2.3", "V1.2.3", "1.2.3", "vNext"])
-def test_a_version_never_moves(registry: Registry, ask: Callable[..., tuple[int, str]], tag: str) -> None:
+def test_a_version_never_moves(registry: Registry, tag: str) -> None:
     registry.write(tags={tag: [OLD, ""]})
-    code, said = ask(tag, back=True)
+    code, said = registry.promote(tag, back=True)
     assert (code, f"is {OLD} already and a version never moves" in said) == (1, True), said
     assert registry.read("tags")[tag][0] == OLD
 
@@ -120,19 +111,17 @@ NEWER = "2026-06-01T00:00:00Z"
     ("when", "back", "code"),
     [(NEWER, False, 1), (NEWER, True, 0), ("2026-04-01T00:00:00Z", False, 0), ("<no value>", False, 0)],
 )
-def test_a_tag_that_follows_goes_back_only_when_told(
-    registry: Registry, ask: Callable[..., tuple[int, str]], when: str, back: bool, code: int
-) -> None:
+def test_a_tag_that_follows_goes_back_only_when_told(registry: Registry, when: str, back: bool, code: int) -> None:
     there = "d" * 40 if when[0] == "2" else "<no"
     registry.write(tags={"main": [OLD, f"{there} {when}"]})
-    found, said = ask("main", back)
+    found, said = registry.promote("main", back)
     assert found == code, said
     assert registry.read("tags")["main"][0] == (OLD if code else NEW)
     assert not code or f"is of a newer commit already, {there}: not moved back to {'c' * 40}" in said
 
 
 @pytest.mark.slow
-def test_history_decides_before_the_time(registry: Registry, ask: Callable[..., tuple[int, str]]) -> None:
+def test_history_decides_before_the_time(registry: Registry) -> None:
     """The commit that a tag has is older than this one by history, and later by its clock."""
     git = "git -c user.name=a -c user.email=a@example.com"
     script = f"git init -q; {git} commit -qm 1 --allow-empty; {git} commit -qm 2 --allow-empty; git rev-list HEAD"
@@ -140,7 +129,7 @@ def test_history_decides_before_the_time(registry: Registry, ask: Callable[..., 
     newer, older = done.stdout.split()
     for this, there, when, code in ((newer, older, "2026-06", 0), (older, newer, "2026-04", 1)):
         registry.write(tags={"main": [OLD, f"{there} {when}-01T00:00:00Z"]}, built=f"{this} 2026-05-01T00:00:00Z")
-        assert ask("main", commit=this)[0] == code
+        assert registry.promote("main", commit=this)[0] == code
         assert registry.read("tags")["main"][0] == (OLD if code else NEW)
 
 
@@ -153,12 +142,10 @@ def test_history_decides_before_the_time(registry: Registry, ask: Callable[..., 
         ("", "a commit that it does not name"),
     ],
 )
-def test_an_image_of_another_commit_is_not_released(
-    registry: Registry, ask: Callable[..., tuple[int, str]], built: str, known: str
-) -> None:
+def test_an_image_of_another_commit_is_not_released(registry: Registry, built: str, known: str) -> None:
     """A build that did nothing leaves what the engine had under that name, and scripts/push pushes it."""
     registry.write(built=f"{built} 2026-05-01T00:00:00Z".strip())
-    code, said = ask("v1.2.3")
+    code, said = registry.promote("v1.2.3")
     assert (code, f"was built from {known}, not from {'c' * 40}" in said) == (1, True), said
     assert registry.read("tags") == {}
 
@@ -185,12 +172,10 @@ FAILING: dict[str, tuple[dict[str, Any], str, str]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", FAILING)
-def test_a_registry_that_fails_is_said_with_its_own_words_and_nothing_is_set(
-    registry: Registry, ask: Callable[..., tuple[int, str]], case: str
-) -> None:
+def test_a_registry_that_fails_is_said_with_its_own_words_and_nothing_is_set(registry: Registry, case: str) -> None:
     state, tag, words = FAILING[case]
     registry.write(**state)
-    code, said = ask(tag)
+    code, said = registry.promote(tag)
     assert (code, words in said) == (3, True), said
     assert registry.read("tags").get(tag, [OLD])[0] == OLD
 
@@ -199,9 +184,7 @@ def test_a_registry_that_fails_is_said_with_its_own_words_and_nothing_is_set(
 @pytest.mark.parametrize(
     ("host", "verify"), [("localhost:5000", "false"), ("127.0.0.1:5000", "false"), ("host", "true")]
 )
-def test_plain_http_is_for_this_machine_alone(
-    registry: Registry, ask: Callable[..., tuple[int, str]], host: str, verify: str
-) -> None:
-    ask("main", name=f"{host}/ml/it")
+def test_plain_http_is_for_this_machine_alone(registry: Registry, host: str, verify: str) -> None:
+    registry.promote("main", name=f"{host}/ml/it")
     spoken = {word for call in registry.read("calls") for word in call if "tls-verify" in word}
     assert {word.partition("=")[2] for word in spoken} == {verify}

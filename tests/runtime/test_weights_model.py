@@ -13,13 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fastapi.testclient import TestClient
 from gpu_repo_runtime import testing, weights
 from gpu_repo_runtime.batch.cli import main as job
-from gpu_repo_runtime.serving.app import create_app
-from gpu_repo_runtime.serving.settings import Settings
 from gpu_repo_runtime.weights import cli, lockfile
 
+from tests.runtime.served import serve
 from tests.shared import ROOT, RUNTIME
 
 MODEL = """
@@ -182,24 +180,19 @@ def test_a_user_without_a_home_finds_those_of_the_checkout(owner: Make, tmp_path
     assert "WEIGHTS_CACHE" in line
 
 
-def test_the_service_says_which_weights_it_has(owner: Make) -> None:
+def test_the_service_says_which_weights_it_has_and_does_not_start_without(
+    owner: Make, tmp_path: Path, monkeypatch
+) -> None:
     package = owner()
     lock = lockfile.read(Path("weights.lock"))
-    with TestClient(create_app(model_of(package), Settings(device="cpu"))) as client:
+    with serve(model_of(package)) as client:
         assert client.get("/livez").json()["weights"] == lock.digest
         [one] = lock.weights
         line = f'service_weights{{digest="{one.digest}",name="words",revision=""}} 1.0'
         assert line in client.get("/metrics").text
         assert client.post("/predict", json={"instances": ["x"]}).json()["predictions"] == [{"label": "first"}]
-
-
-def test_the_service_without_its_weights_does_not_start(owner: Make, tmp_path: Path, monkeypatch) -> None:
-    package = owner()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
-    with (
-        pytest.raises(RuntimeError, match="scripts/weights fetch"),
-        TestClient(create_app(model_of(package), Settings(device="cpu"))),
-    ):
+    with pytest.raises(RuntimeError, match="scripts/weights fetch"), serve(model_of(package)):
         pass
 
 
@@ -209,32 +202,22 @@ def run(package: Path, output: Path) -> int:
     return job(package.name, ["run", "--input", str(texts), "--output", str(output), "--device", "cpu"])
 
 
-def test_the_job_says_which_weights_it_had(owner: Make, tmp_path: Path) -> None:
-    assert run(owner(), tmp_path / "out") == 0
-    story = json.loads((tmp_path / "out/_provenance.json").read_text())
-    [file] = lockfile.read(Path("weights.lock")).files().values()
-    assert story["weights"] == {"words/label.txt": file.sha256}
-    assert (
-        json.loads((tmp_path / "out/_plan.json").read_text())["weights"] == lockfile.read(Path("weights.lock")).digest
-    )
-
-
-@pytest.mark.slow
-def test_a_job_does_not_go_on_with_other_weights(owner: Make, tmp_path: Path, capsys) -> None:
+def test_the_job_says_which_weights_it_had_and_goes_on_with_no_others(
+    owner: Make, tmp_path: Path, monkeypatch, capsys
+) -> None:
     package = owner()
     assert run(package, tmp_path / "out") == 0
+    lock = lockfile.read(Path("weights.lock"))
+    [file] = lock.files().values()
+    assert json.loads((tmp_path / "out/_provenance.json").read_text())["weights"] == {"words/label.txt": file.sha256}
+    assert json.loads((tmp_path / "out/_plan.json").read_text())["weights"] == lock.digest
     (tmp_path / "owner/stored/label.txt").write_text("second")
     assert cli.main(["lock"]) == 0
     assert cli.main(["fetch"]) == 0
     assert run(package, tmp_path / "out") != 0
     assert "the weights, or other files next to model.py, have changed" in capsys.readouterr().err
-
-
-def test_the_job_without_its_weights_ends_in_one_line(owner: Make, tmp_path: Path, monkeypatch, capsys) -> None:
-    package = owner()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
-    capsys.readouterr()
-    assert run(package, tmp_path / "out") == 78
+    assert run(package, tmp_path / "other") == 78
     assert [line for line in capsys.readouterr().err.splitlines() if "scripts/weights fetch" in line]
 
 
