@@ -44,23 +44,19 @@ class Child:
             stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
         )  # fmt: skip
 
-    def sh(self, command: str, where: str = "", expect: str = "") -> str:
-        """Run a command in the repository as a user types it, and return its output."""
+    def sh(self, command: str, where: str = "", expect: str = "", fails: bool = False) -> str:
+        """Run a command in the repository as a user types it, and return its output. It succeeds, or `fails`."""
         process = self.begin(command, subprocess.PIPE)
         output, _ = process.communicate(timeout=300)
-        if process.returncode or expect not in output:
+        if bool(process.returncode) != fails or expect not in output:
             seen = f"{where}\n{self.folder}$ {command.strip()}\n{output[-5000:]}\nexit code {process.returncode}"
-            pytest.fail(f"{seen}, expected 0{expect and f' and {expect!r} in the output'}", pytrace=False)
+            code = "another" if fails else "0"
+            pytest.fail(f"{seen}, expected {code}{expect and f' and {expect!r} in the output'}", pytrace=False)
         return output
 
     def refused(self, command: str, expect: str) -> str:
         """Run a command that must fail with `expect` in its output, and return the output."""
-        process = self.begin(command, subprocess.PIPE)
-        output, _ = process.communicate(timeout=300)
-        if not process.returncode or expect not in output:
-            seen = f"{self.folder}$ {command.strip()}\n{output[-5000:]}\nexit code {process.returncode}"
-            pytest.fail(f"{seen}, expected a failure with {expect!r} in the output", pytrace=False)
-        return output
+        return self.sh(command, expect=expect, fails=True)
 
     def follow(self, section: str) -> str:
         """Do what the blocks of a section of the page show; return the output of the last command."""

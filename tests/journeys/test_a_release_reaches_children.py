@@ -93,8 +93,10 @@ def test_an_owner_updates_by_hand(family: Family, tmp_path: Path, version: str, 
         laptop.sh("scripts/setup")  # the updaters of 0.5 and older leave the locks to it
     elif way == PROGRAM:
         options = ["--to", family.work_tree, "--repository", str(child.path)]
+        child.edit({"scripts/test": child.read("scripts/test") + "# ours\n"})
         done = run_program("safe_update", options, child.path, family.copier.environment())
-        assert done.returncode == 0, done.stdout + done.stderr
+        assert (done.returncode, "conflict   scripts/test" in done.stdout) == (3, True), done.stdout + done.stderr
+        child.git("checkout", "--theirs", "scripts/test")
     else:
         child.updated("--vcs-ref", family.work_tree)
     child.commit("Update")

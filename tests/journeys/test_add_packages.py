@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.xdist_group(PAGE), pytest.mark.slow]
 
 def test_packages_of_pypi_are_locked_installed_and_can_be_imported(child: Child) -> None:
     child.follow("From PyPI")
-    child.sh('.venv/bin/python -c "import onnxruntime, sklearn"')
+    child.sh('.venv/bin/python -c "import onnxruntime, pandas, sklearn, transformers"')
 
 
 def test_the_wheel_of_a_git_repository_is_locked_and_installed(child: Child) -> None:

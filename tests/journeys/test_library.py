@@ -63,11 +63,11 @@ def test_a_copy_of_the_folder_does_not_run_the_code_of_the_first(child: Child) -
 
 
 @pytest.mark.slow
-def test_my_command_is_installed_beside_an_extra_that_is_not_locked(child: Child) -> None:
+def test_my_command_is_installed_and_an_extra_that_is_not_locked_is_named(child: Child) -> None:
     command = '[project.scripts]\\ndistance = "kernel_distance.__main__:main"\\n'
     child.sh(f"printf '{command}' >>pyproject.toml")
     child.sh("""sed -i '/^gpu = /a viz = ["packaging"]' pyproject.toml""")
-    child.sh("scripts/lock")
+    child.sh("scripts/lock", expect="no lock contains extra viz")
     child.sh("scripts/setup && .venv/bin/distance --help", expect="usage: ")
 
 

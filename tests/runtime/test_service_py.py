@@ -67,7 +67,7 @@ def extend(app, service):
 # What service.py contains, the exit code, words of the output.
 WRONG = {
     "a missing package": ("import torhc\n", 1, "service.py:1: ModuleNotFoundError: No module named 'torhc'"),
-    "extend raises": ("def extend(app, service):\n    raise RuntimeError('no')\n", 1, "RuntimeError: no"),
+    "extend raises": ("def extend(app, service):\n    raise RuntimeError('pip install x')\n", 1, "x; add it to py"),
     "import ends the process": ("raise SystemExit(0)\n", 1, "service.py:1: SystemExit"),
     "extend ends the process": ("def extend(app, service):\n    raise SystemExit(0)\n", 1, "SystemExit"),
     "a middleware of no token": (

@@ -52,18 +52,19 @@ def pyproject(place: Path = Path("pyproject.toml")) -> dict[str, Any]:
 
 def floor(place: Path = Path("pyproject.toml")) -> str:
     """Return the oldest Python that `requires-python` in a pyproject.toml allows, for example 3.11."""
-    try:
-        found = re.search(r"(?:>=|==|~=)\s*3\.(\d+)", pyproject(place)["project"]["requires-python"])
-    except (KeyError, TypeError):
-        found = None
+    requires = pyproject(place).get("project", {}).get("requires-python", "")
+    found = re.search(r"(?:>=|==|~=)\s*3\.(\d+)", str(requires))
     return f"3.{max(OLDEST, int(found[1]) if found else 0)}"
 
 
 def check_project() -> None:
-    """Raise NotLockedError for a package from a folder or git, which the image cannot have."""
+    """Print what no lock contains. Raises NotLockedError for a package from a folder or git."""
     told = pyproject()
     project, groups = told.get("project", {}), told.get("dependency-groups", {})
     extras = project.get("optional-dependencies", {})
+    left_out = [f"extra {one}" for one in extras if one != "gpu"] + [f"group {one}" for one in groups if one != "dev"]
+    if left_out:
+        print(f"lock: no lock contains {', '.join(left_out)}: use dependencies, or the group dev", file=sys.stderr)
     lists = (project.get("dependencies", []), *extras.values(), *groups.values())
     asked = [one for among in lists for one in among if isinstance(one, str)]
     for name, some in told.get("tool", {}).get("uv", {}).get("sources", {}).items():

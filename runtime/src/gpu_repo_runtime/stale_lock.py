@@ -54,9 +54,8 @@ def stale(folder: Path) -> list[str]:
                 asked = Requirement(text)
             except InvalidRequirement:
                 continue
-            if asked.url or canonicalize_name(asked.name) == "gpu-repo-runtime":  # locked with its address
-                continue
-            if asked.marker and not asked.marker.evaluate():
+            has_address = asked.url or canonicalize_name(asked.name) == "gpu-repo-runtime"
+            if has_address or (asked.marker and not asked.marker.evaluate()):
                 continue
             found = pins.get(canonicalize_name(asked.name), [])
             if not any(asked.specifier.contains(version, prereleases=True) for version in found):

@@ -134,15 +134,14 @@ class Process:
         try:
             await self.service.start()
         except DeviceError as error:
-            cause = await asyncio.to_thread(gpu_cause)
             device = "" if self.settings.device == "auto" else f"DEVICE={self.settings.device}, but "
-            log.critical("refusing to start: %s%s", device, error, extra={"fields": cause})
+            log.critical("refusing to start: %s%s", device, error, extra={"fields": await asyncio.to_thread(gpu_cause)})
             self.end(EXIT_CONFIGURATION)
         except (StartRefused, ContractError) as error:
             log.critical("refusing to start: %s", error)
             self.end(EXIT_CONFIGURATION)
         except Exception as error:
-            _not_loaded(error)
+            _failed("the model could not be loaded", error)
             self.end(1)
 
     async def _check_lifespan(self) -> None:
@@ -161,9 +160,10 @@ class Process:
         os._exit(self.exit_code or EXIT_UNFINISHED)
 
 
-def _not_loaded(error: BaseException) -> None:
-    message = "the model could not be loaded: %s: %s"
-    log.critical(message, type(error).__name__, words_of(error), exc_info=error, extra={"whole": True})
+def _failed(what: str, error: BaseException) -> None:
+    text = f"{what}: {type(error).__name__}: {words_of(error)}"
+    hint = "; add it to pyproject.toml, then scripts/lock and scripts/setup" if "pip install" in text else ""
+    log.critical("%s%s", text, hint, exc_info=error, extra={"whole": True})
 
 
 def main(model: Model, hooks: Hooks) -> None:
@@ -186,7 +186,7 @@ def main(model: Model, hooks: Hooks) -> None:
         log.critical("refusing to start: %s", error)
         _leave(EXIT_CONFIGURATION)
     except (Exception, SystemExit) as error:
-        _not_loaded(error)
+        _failed("service.py cannot be used", error)
         _leave(1)
     if "service.name=" not in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", ""):
         os.environ.setdefault("OTEL_SERVICE_NAME", process.service.name)
