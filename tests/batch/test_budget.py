@@ -21,10 +21,6 @@ def options(source, out, *more):
     return ("--input", source, "--output", out.path, "--on-error", "skip", "--part-rows", 10, *more)
 
 
-def shards(job, arguments, count):
-    return [job(*arguments, "--shard", f"{index}/{count}") for index in range(count)]
-
-
 @pytest.mark.parametrize("order", [1, -1])
 @pytest.mark.parametrize("count", [1, 2, 8])
 def test_too_many_bad_rows_of_some_shards_are_not_published(job, tmp_path, out, order, count):
@@ -36,6 +32,7 @@ def test_too_many_bad_rows_of_some_shards_are_not_published(job, tmp_path, out, 
     assert not out.complete
     assert job(*options(source, out, "--max-bad", 0.5), "--shard", f"0/{count}") == 0
     assert out.read_json("_manifest.json")["bad"] == 80
+    assert job(*options(source, out), "--shard", f"0/{count}") == 65, "of a complete result the same"
 
 
 def test_workers_end_as_one_does(job, tmp_path, out):
@@ -47,16 +44,3 @@ def test_workers_end_as_one_does(job, tmp_path, out):
     said = process.communicate(timeout=60)[1]
     assert process.returncode == 65, said
     assert "30 of 200 rows are bad, more than --max-bad 0.1 allows; most often (30): not JSON: " in said
-
-
-def test_merge_judges_too(job, tmp_path, out, capsys):
-    source = write(tmp_path / "a.jsonl", [n % 4 == 0 for n in range(80)])
-    assert shards(job, options(source, out), 2) == [0, 65]
-    runs = [json.loads(path.read_text()) for path in sorted((out.path / "_runs").iterdir())]
-    assert [run["exit_code"] for run in runs] == [0, 65]
-    assert job.main("merge", "--output", out.path) == 65
-    assert "20 of 80 rows are bad, more than --max-bad 0.1 allows; most often (20): not JSON" in capsys.readouterr().err
-    assert not out.complete
-    assert job.main("merge", "--output", out.path, "--max-bad", "0.25") == 0
-    assert out.complete
-    assert job.main("merge", "--output", out.path) == 65, "of a complete result the same"

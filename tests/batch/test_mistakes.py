@@ -56,12 +56,6 @@ def test_options_that_no_other_try_helps(job, tmp_path, out, capsys, monkeypatch
     assert said in capsys.readouterr().err
 
 
-def test_merging_what_is_not_there_makes_nothing(job, out, capsys):
-    assert job.main("merge", "--output", out.path) == 78
-    assert "there is no folder" in capsys.readouterr().err
-    assert not out.path.exists()
-
-
 @pytest.mark.parametrize("wrong", ["raise KeyError('weights')", "1 / 0", "self.nothing"])
 def test_a_model_that_cannot_load(job, model, tmp_path, out, capsys, monkeypatch, wrong):
     def load(self, device):

@@ -113,7 +113,7 @@ BLANK = [
     ("run", "--input", "IN", "", "--output", "OUT"),
     ("run", "--input", "IN", "--output", " "),
     ("run", "--input", "IN", "--output", "s3://"),
-    ("merge", "--output", ""),
+    ("train", "--output", ""),
 ]
 
 

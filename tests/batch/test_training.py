@@ -207,3 +207,19 @@ def test_two_processes_train_as_one_does(torch_python, tmp_path):
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
     refused = training.train(torch_python, tmp_path, two, *steps, "--batch-size", "8", "--accumulate", "2")
     assert "processes was 2, now 1" in refused.stderr, refused.stderr
+
+
+@pytest.mark.slow
+def test_two_processes_stop_at_the_same_step_and_resume_to_the_same_weights(torch_python, tmp_path):
+    """They agree after each tenth step; torchrun ends with 1 whatever they say."""
+    training.write_task(tmp_path, training.TORCH)
+    whole, stopped = tmp_path / "whole", tmp_path / "stopped"
+    options = ("--epochs", "2", "--patience", "0", "--batch-size", "4")
+    assert training.train(torch_python, tmp_path, whole, *options, processes=2).returncode == 0
+    done = training.train(torch_python, tmp_path, stopped, *options, processes=2, STOP="17")
+    assert done.returncode == 1, done.stderr
+    assert [path.name for path in (stopped / "checkpoint").glob("[0-9]*")] == ["20"], done.stderr
+    done = training.train(torch_python, tmp_path, stopped, *options, processes=2)
+    assert done.returncode == 0, done.stderr
+    assert "going on: epoch 1" in done.stderr
+    assert training.outcome(stopped) == training.outcome(whole)

@@ -110,13 +110,18 @@ def test_the_command_line_is_there_before_the_framework(job):
     ("option", "environment", "shard"),
     [
         (None, {"JOB_COMPLETION_INDEX": "2", "JOB_COMPLETIONS": "3"}, (2, 3)),
-        (None, {"RANK": "1", "WORLD_SIZE": "4"}, (1, 4)),
-        ("1/3", {"RANK": "0", "WORLD_SIZE": "2"}, (1, 3)),
+        ("1/3", {"RANK": "0", "WORLD_SIZE": "1"}, (1, 3)),
         (None, {}, (0, 1)),
     ],
 )
 def test_the_shard_follows_from_the_option_or_the_environment(job, option, environment, shard):
     assert job.module("options").find_shard(option, environment) == shard
+
+
+def test_torchrun_is_rejected(job, tmp_path, out, monkeypatch, capsys):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert job("--input", write_jsonl(tmp_path / "a.jsonl", ["x"]), "--output", out.path) == 78
+    assert "start the job without torchrun" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -100,9 +100,9 @@ class TableInput:
 
 
 def _column(name: str, annotation: Any, kind: Kind, file: str) -> Column:
-    bare, optional = _bare(annotation)
+    bare, optional = bare_type(annotation)
     many = typing.get_origin(bare) is list
-    item = _bare(typing.get_args(bare)[0])[0] if many else bare
+    item = bare_type(typing.get_args(bare)[0])[0] if many else bare
     if typing.get_origin(item) is typing.Literal:
         kinds = {type(value) for value in typing.get_args(item)}
         item = kinds.pop() if len(kinds) == 1 else item
@@ -119,14 +119,14 @@ def _column(name: str, annotation: Any, kind: Kind, file: str) -> Column:
     return Column(name, item, optional, many)
 
 
-def _bare(annotation: Any) -> tuple[Any, bool]:
+def bare_type(annotation: Any) -> tuple[Any, bool]:
     """Return a type without its notes and without None, and whether None was one of its alternatives."""
     while typing.get_origin(annotation) is typing.Annotated:
         annotation = typing.get_args(annotation)[0]
     if typing.get_origin(annotation) in (typing.Union, UnionType):
         others = [one for one in typing.get_args(annotation) if one is not NoneType]
         if len(others) == 1:
-            return _bare(others[0])[0], True
+            return bare_type(others[0])[0], True
     return annotation, False
 
 

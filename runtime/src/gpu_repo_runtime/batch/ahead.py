@@ -2,60 +2,44 @@
 
 import queue
 import threading
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator, Iterable
 from typing import TypeVar
 
 Item = TypeVar("Item")
 STALLED_SECONDS = 2.0
 
 
-def ahead(
-    items: Iterable[Item], depth: int, is_large: Callable[[Item], bool] = lambda item: False
-) -> Generator[Item, None, None]:
-    """Yield the items, up to `depth` of them made in advance by a thread; an error of theirs is raised here.
+def ahead(items: Iterable[Item]) -> Generator[Item, None, None]:
+    """Yield the items; a thread makes the next one as soon as one is taken. An error of theirs is raised here.
 
-    is_large: of such an item, the next one is not begun before it is taken.
     Close it, for example with contextlib.closing, when not all of the items are taken.
     """
-    made: queue.Queue[tuple[bool, Item | BaseException | None]] = queue.Queue(depth)
-    closed = threading.Event()
-
-    def put(last: bool, item: Item | BaseException | None) -> bool:
-        while not closed.is_set():
-            try:
-                made.put((last, item), timeout=0.1)
-                return True
-            except queue.Full:
-                continue
-        return False
+    made: queue.SimpleQueue[list[Item] | BaseException] = queue.SimpleQueue()
+    taken, closed = threading.Semaphore(0), threading.Event()
 
     def make() -> None:
         try:
             for item in items:
-                alone = is_large(item)
-                if not put(False, item):
-                    return
+                made.put([item])
                 del item
-                while alone and not made.empty() and not closed.wait(0.01):
-                    continue
-            put(True, None)
+                taken.acquire()
+                if closed.is_set():
+                    return
+            made.put([])
         except BaseException as error:
-            put(True, error)
+            made.put(error)
 
     thread = threading.Thread(target=make, name="reader", daemon=True)
     thread.start()
     try:
-        while True:
-            last, item = made.get()
-            if not last:
-                yield item  # type: ignore[misc]
-                # Not held until the next one comes.
-                item = None
-            elif isinstance(item, BaseException):
-                raise item
-            else:
-                return
+        while found := made.get():
+            if isinstance(found, BaseException):
+                raise found
+            taken.release()
+            # Not held until the next one comes.
+            yield found.pop()
     finally:
         closed.set()
+        taken.release()
         # A read that stalls, of a disk over the network, would keep what is to end.
         thread.join(STALLED_SECONDS)

@@ -30,7 +30,7 @@ class Caller:
 
     def __init__(self, interface: Interface, columns: Columns, parameters: Any = None, limit: int = 16 << 20) -> None:
         self.interface, self._parameters = interface, parameters
-        self._shape = columns.typed.shape if columns.typed else None
+        self._fields = columns.typed.fields if columns.typed else ()
         own = TableMaker if interface.table else Maker
         self._maker = own(interface, columns.typed, limit) if columns.typed else None
         # Dicts without a class Output: only the columns check them.
@@ -53,12 +53,8 @@ class Caller:
 
     @property
     def takes_numbers(self) -> bool:
-        """Tell whether inputs are objects whose fields are single numbers, and as small as these."""
-        return (
-            self._shape is not None
-            and self._shape.is_object
-            and not (self._shape.is_open or self._shape.texts | self._shape.blobs | self._shape.nested)
-        )
+        """Tell whether inputs are objects whose fields are numbers or times."""
+        return bool(self._fields) and all(field.key and field.kind == "scalar" for field in self._fields)
 
     def examples(self) -> list[Any]:
         """Return the model's examples as inputs. Raises BadConfiguration."""

@@ -1,4 +1,4 @@
-"""The command line: `run` predicts, `merge` completes shards, `train` learns, `profile` measures."""
+"""The command line: `run` predicts, `train` learns, `profile` measures."""
 
 import argparse
 import os
@@ -28,7 +28,7 @@ from .options import (
 from .parts import Dialect, Limits, Shard
 from .predicting import INPUTS, OBJECTS_OF_NUMBERS, TABLE_ROWS
 from .stop import Stop
-from .workers import WORKER, own_number, run_workers, take_local_gpu, visible_gpus
+from .workers import WORKER, own_number, run_workers, visible_gpus
 
 DEVICES = ("auto", "cuda", "mps", "cpu")
 
@@ -69,7 +69,7 @@ def main(package: str, arguments: Sequence[str]) -> int:
 def _parser(package: str) -> Parser:
     parser = Parser(prog=f"python -m gpu_repo_runtime.batch {package}", description=__doc__)
     parser.set_defaults(package=package)
-    commands = parser.add_subparsers(required=True, metavar="run|merge|train|profile")
+    commands = parser.add_subparsers(required=True, metavar="run|train|profile")
     run = commands.add_parser("run", help="predict every row of the input", formatter_class=_Help)
     run.set_defaults(start=_run)
     what = run.add_argument_group("what")
@@ -102,13 +102,12 @@ def _parser(package: str) -> Parser:
     speed.add_argument("--batch-size", type=positive, help=size)
     speed.add_argument("--part-rows", type=positive, default=10_000, help="rows of a file; a kill loses at most these")
     speed.add_argument("--part-bytes", type=positive, default=32 << 20, help="a part of large rows ends here")
-    speed.add_argument("--shard", metavar="I/N", help="part I of N; else JOB_COMPLETION_INDEX or RANK")
+    speed.add_argument("--shard", metavar="I/N", help="part I of N; else JOB_COMPLETION_INDEX")
     speed.add_argument("--workers", type=positive, help="processes on this machine; one for each GPU if not set")
     speed.add_argument("--ray-address", "--on", type=not_blank, metavar="ray://HOST:PORT", help="a Ray cluster")
     speed.add_argument("--grace", type=seconds, default=100, metavar="SECONDS", help="time to end after SIGTERM")
     speed.add_argument("--metrics-file", type=address, metavar="PATH", help="Prometheus metrics for the node exporter")
     speed.add_argument("--push-gateway", type=not_blank, metavar="URL", help="Prometheus push gateway")
-    _add_merge(commands)
     _add_train(commands)
     _add_profile(commands)
     return parser
@@ -138,13 +137,6 @@ def device_name(text: str) -> str:
     if text and text not in DEVICES:
         raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(DEVICES)} (is it DEVICE in the environment?)")
     return text or "auto"
-
-
-def _add_merge(commands: Any) -> None:
-    merge = commands.add_parser("merge", help="publish the result when all shards are done", formatter_class=_Help)
-    merge.set_defaults(start=_merge)
-    merge.add_argument("--output", required=True, type=address, metavar="FOLDER")
-    merge.add_argument("--max-bad", type=share, default=0.1, help="refuse when more than this share of rows is bad")
 
 
 def _add_train(commands: Any) -> None:
@@ -199,16 +191,15 @@ def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     index, count = find_shard(options.shard)
     if (ray := options.ray_address) and WORKER not in os.environ:
         if (index, count) != (0, 1):
-            raise BadConfiguration("--ray-address splits the work itself: omit --shard, JOB_COMPLETION_INDEX and RANK")
+            raise BadConfiguration("--ray-address splits the work itself: omit --shard and JOB_COMPLETION_INDEX")
         from .onray import run_on
 
-        return run_on(ray, options.package, arguments, options.output, options.device, options.workers, options.grace)
+        return run_on(ray, options.package, arguments, options.device, options.workers, options.grace)
     worker, workers = own_number()
-    gpus = 0 if options.device == "cpu" or "LOCAL_RANK" in os.environ else len(visible_gpus())
+    gpus = 0 if options.device == "cpu" else len(visible_gpus())
     wanted = options.workers or max(1, gpus)
     if wanted > 1 and WORKER not in os.environ:
         return run_workers(options.package, arguments, wanted, on_gpus=gpus >= wanted)
-    take_local_gpu()
     # Only now: the framework looks for its GPU when it is imported.
     from .job import run_job
 
@@ -219,12 +210,6 @@ def _run(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     return run_job(options, arguments)
 
 
-def _merge(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    from .job import merge_job
-
-    return merge_job(options.output, options.max_bad)
-
-
 def _train(options: argparse.Namespace, arguments: Sequence[str]) -> int:
     from ..training.job import train_job
 
@@ -232,7 +217,6 @@ def _train(options: argparse.Namespace, arguments: Sequence[str]) -> int:
 
 
 def _profile(options: argparse.Namespace, arguments: Sequence[str]) -> int:
-    take_local_gpu()
     from .profiling import profile_job
 
     # A Ctrl-C inside of the model would look like a row that ends the process, which is a bad one.

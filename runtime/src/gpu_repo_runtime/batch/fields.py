@@ -1,179 +1,178 @@
-"""Which columns of the input make an owner's ``Input``: the fields of a class, one value, or the items of a list."""
+"""Which columns of the input make an owner's ``Input``: those of the fields of a class, or the columns of one value."""
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+import datetime
+import typing
+from argparse import Namespace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass, replace
+from decimal import Decimal
+from types import NoneType, UnionType
 from typing import Any
 
-from ..interface import Interface
-from ..owntypes import shown
+from pydantic import BaseModel, RootModel
+from pydantic.fields import FieldInfo
+
+from ..owntypes import read_name, shown
 from .exits import BadConfiguration
 
-Schema = dict[str, Any]
-ITEM = "[]"  # the key of the items of a list
+SCALARS = {bool, int, float, Decimal, datetime.date, datetime.datetime, datetime.time, datetime.timedelta}
 
 
 @dataclass(frozen=True)
-class Shape:
-    """What the JSON schema of ``Input`` says. `keys` are those of an object; "" is the whole of anything else.
+class Field:
+    """A field of ``Input`` and its column. An ``Input`` that is a value or a list is one field without a name.
 
-    is_open: an object of any keys. forbids: no other key than these. blobs: keys of bytes. nested: keys of lists or
-    objects. texts: keys that an empty text fits. nullable: keys that null fits. ITEM: the items of a list.
+    kind: "scalar"; "text", which an empty cell is too; "bytes"; or "other", which text files contain as text or JSON.
     """
 
-    is_object: bool
-    is_list: bool
-    keys: tuple[str, ...]
-    required: frozenset[str]
-    is_open: bool
-    forbids: bool
-    blobs: frozenset[str]
-    nested: frozenset[str]
-    texts: frozenset[str]
-    nullable: frozenset[str]
+    key: str
+    kind: str
+    required: bool = True
+    nullable: bool = False
+    column: str = ""
 
 
 @dataclass(frozen=True)
 class InputColumns:
     """The columns of inputs that are not texts.
 
-    fields: (key, column) of an object; of another input its columns in order, under "". line: each line of JSON Lines
-    is an input. files: columns with addresses of files, which are relative to `root` or to the data file. left_out:
-    the keys of a row of JSON that are not of the input; None where only `fields` are.
+    fields: for a list of several columns one for each, in order; none where a line of JSON Lines is an input. files:
+    columns with addresses of files, which are relative to `root` or to the data file.
     """
 
-    shape: Shape
-    fields: tuple[tuple[str, str], ...]
-    line: bool = False
+    fields: tuple[Field, ...] = ()
     files: frozenset[str] = frozenset()
     root: str | None = None
-    left_out: frozenset[str] | None = None
+
+    @property
+    def is_object(self) -> bool:
+        """Tell whether an input has fields."""
+        return any(field.key for field in self.fields)
 
     @property
     def columns(self) -> list[str]:
         """Return the names of the columns, each once."""
-        return list(dict.fromkeys(column for _, column in self.fields))
+        return list(dict.fromkeys(field.column for field in self.fields))
 
     @property
     def required(self) -> list[str]:
         """Return the names of the columns that each file must contain."""
-        needed = [column for key, column in self.fields if not key or key in self.shape.required]
-        return list(dict.fromkeys([*needed, *self.files]))
+        return list(dict.fromkeys([*(one.column for one in self.fields if one.required), *self.files]))
 
 
-def shape_of(interface: Interface) -> Shape:
-    """Return what the owner's ``Input`` consists of."""
-    whole = interface.inputs.json_schema(mode="validation")
-    defined = whole.get("$defs", {})
-    options = _options(whole, defined)
-    is_object = all(option.get("type") == "object" for option in options)
-    fields = {"": whole}
-    required, others = frozenset({"", ITEM}), [None]
-    if is_object:
-        fields = {key: value for option in options for key, value in option.get("properties", {}).items()}
-        required = frozenset.intersection(*(frozenset(option.get("required", ())) for option in options))
-        others = [option.get("additionalProperties") for option in options]
-    kinds = {key: _options(value, defined) for key, value in fields.items()}
-    items = [one for option in options for one in (option.get("items"), *option.get("prefixItems", ()))]
-    kinds[ITEM] = [one for item in items if item is not None for one in _options(item, defined)]
-
-    def having(test: Callable[[Schema], bool]) -> frozenset[str]:
-        return frozenset(key for key, found in kinds.items() if any(map(test, found)))
-
-    limited = {"format", "pattern", "enum", "const", "contentEncoding"}
-    texts = having(lambda one: one.get("type", "string") == "string" and not limited & one.keys())
-    # An empty cell is not a number: pydantic accepts a text for a Decimal too.
-    texts -= having(lambda one: one.get("type") in ("number", "integer"))
-    return Shape(
-        is_object,
-        is_list=any(option.get("type") == "array" for option in options),
-        keys=tuple(fields),
-        required=required,
-        is_open=is_object and (not fields or any(other not in (None, False) for other in others)),
-        forbids=all(other is False for other in others),
-        blobs=having(lambda one: one.get("contentEncoding") == "base64"),
-        nested=having(lambda one: one.get("type") in ("array", "object")) - texts,
-        texts=texts,
-        nullable=having(lambda one: one.get("type") == "null" or not one.keys() - {"title", "default", "description"}),
-    )
+def fields_of(input_type: Any) -> list[Field]:
+    """Return the fields of ``Input``; none where only a line of JSON is one: a dict, or one of several classes."""
+    if _is_class(input_type, BaseModel) and not _is_class(input_type, RootModel):
+        own = input_type.model_fields if input_type.model_config.get("extra") != "allow" else {}
+        return [_field(read_name(input_type, name), info) for name, info in own.items()]
+    types = [typing.get_origin(one) or one for one in _alternatives(input_type)]
+    if any(_is_class(one, BaseModel | Mapping) or is_dataclass(one) for one in types):
+        return []
+    return [Field("", _kind(input_type))]
 
 
-def _options(schema: Schema, defined: Schema) -> list[Schema]:
-    """Return the schemas of which a value has to fit one."""
-    while "$ref" in schema:
-        schema = defined[schema["$ref"].rpartition("/")[2]]
-    found = schema.get("anyOf") or schema.get("oneOf")
-    return [one for option in found for one in _options(option, defined)] if found else [schema]
+def _is_class(found: Any, base: Any) -> bool:
+    return isinstance(found, type) and issubclass(found, base)
+
+
+def _field(key: str, info: FieldInfo) -> Field:
+    kind = _kind(info.annotation)
+    if kind == "text" and info.metadata:
+        # An empty cell is no value of a text with a pattern or a length.
+        kind = "other"
+    is_nullable = not {NoneType, Any}.isdisjoint(_alternatives(info.annotation))
+    return Field(key, kind, required=info.is_required(), nullable=is_nullable)
+
+
+def _kind(annotation: Any) -> str:
+    types = set(_alternatives(annotation)) - {NoneType}
+    if bytes in types:
+        return "bytes"
+    # A text with a note, which may be a pattern, is none of these.
+    if annotation is str or str in typing.get_args(annotation):
+        return "text"
+    return "scalar" if types <= SCALARS else "other"
+
+
+def _alternatives(annotation: Any) -> list[Any]:
+    """Return the types of which a value has one, without notes."""
+    if typing.get_origin(annotation) is typing.Annotated:
+        return _alternatives(typing.get_args(annotation)[0])
+    if typing.get_origin(annotation) in (typing.Union, UnionType):
+        return [one for option in typing.get_args(annotation) for one in _alternatives(option)]
+    return [annotation]
 
 
 def input_columns(
-    interface: Interface,
-    names: Sequence[str] | None,
-    chosen: Sequence[str],
-    kept: Sequence[str],
-    files: Sequence[str],
-    root: str | None,
+    input_type: Any, names: Sequence[str] | None, kept: Sequence[str], asked: Namespace, is_json: bool
 ) -> InputColumns:
-    """Return the columns that make an input, of a table whose columns have these names (None: lines of no object).
+    """Return the columns that make an input, of a table whose columns have these names.
 
-    chosen: what --columns says, names or FIELD=COLUMN. kept: the columns of --keep. Raises BadConfiguration.
+    names: None where there are no objects, or no file can be read. asked: the options column, columns, files and root.
+    is_json: all files are JSON Lines, whose rows may lack an optional key. Raises BadConfiguration.
     """
-    shape = shape_of(interface)
-    if names is None:
-        if chosen or kept or files:
-            raise BadConfiguration("lines without objects have no columns: leave out --columns, --keep and --files")
-        return InputColumns(shape, (), line=True)
-    own = _of_object if shape.is_object else _of_value
-    fields = own(shape, names, chosen, kept, shown(interface.input))
-    for key, column in fields:
-        if names.count(column) > 1:
-            raise BadConfiguration(f"the input has {names.count(column)} columns {column!r}: which one is meant?")
-        if column not in names:
-            which = f"; rename another one with --columns {key}=COLUMN" if key == column else ""
-            what = f"field {key!r} of Input" if key else "Input"
-            raise BadConfiguration(
-                f"{what} needs a column {column!r}, and the input has none{which}; its columns: {listed(names)}"
-            )
-    columns = dict(fields)
-    strange = [name for name in files if name not in columns and name not in columns.values()]
+    fields, what = fields_of(input_type), shown(input_type)
+    chosen = [*asked.columns, *([asked.column] if asked.column else [])]
+    if not fields or (names is None and is_json and not fields[0].key):
+        if chosen or kept or asked.files or not is_json:
+            how = "use JSON Lines without --columns, --keep and --files, or write class Input(BaseModel) with fields"
+            raise BadConfiguration(f"Input is {what}, which is not made of columns: {how}")
+        return InputColumns()
+    there = [*names] if names is not None else [field.key for field in fields if field.key]
+    there += [one.key for one in fields if is_json and not one.required and one.key not in there]
+    if fields[0].key:
+        fields = _of_class(fields, there, chosen, what)
+        if input_type.model_config.get("extra") == "forbid":
+            rest = set(there) - {*kept, *(name for one in fields for name in (one.key, one.column))}
+            if rest:
+                raise BadConfiguration(
+                    f"{what} forbids other fields, and the input has the column {min(rest)!r}: "
+                    "name such columns in --keep, or leave out extra='forbid'"
+                )
+    else:
+        fields = _of_value(fields[0], there, chosen, what)
+    for field in fields if names is not None else ():
+        _check(field, there)
+    columns = {field.key: field.column for field in fields}
+    strange = [name for name in asked.files if name not in columns and name not in columns.values()]
     if strange:
         raise BadConfiguration(f"--files {strange[0]}: that is not a column of an input; there are {listed(columns)}")
-    left_out = frozenset(kept) - set(shape.keys) if shape.is_open and not chosen else None
-    return InputColumns(
-        shape, tuple(fields), files=frozenset(columns.get(n, n) for n in files), root=root, left_out=left_out
-    )
+    return InputColumns(tuple(fields), frozenset(columns.get(name, name) for name in asked.files), asked.root)
 
 
-def _of_value(
-    shape: Shape, names: Sequence[str], chosen: Sequence[str], kept: Sequence[str], what: str
-) -> list[tuple[str, str]]:
+def _of_value(field: Field, names: Sequence[str], chosen: Sequence[str], what: str) -> list[Field]:
+    several = "" if field.kind == "scalar" else ", or several in the order of the items"
     if not chosen and len(names) != 1:
-        how = "choose one with --columns" + (", or several in the order of the items" if shape.is_list else "")
-        raise BadConfiguration(f"Input is {what}, and the input has {len(names)} columns: {how}; {listed(names)}")
-    if len(chosen) > 1 and not shape.is_list:
+        how = f"choose one with --columns{several}; {listed(names)}"
+        raise BadConfiguration(f"Input is {what}, and the input has {len(names)} columns: {how}")
+    if len(chosen) > 1 and not several:
         raise BadConfiguration(f"Input is {what}, which is one column; --columns names {', '.join(chosen)}")
-    return [("", column) for column in chosen or names]
+    kind = "text" if len(chosen) > 1 else field.kind
+    return [replace(field, column=column, kind=kind) for column in chosen or names]
 
 
-def _of_object(
-    shape: Shape, names: Sequence[str], chosen: Sequence[str], kept: Sequence[str], what: str
-) -> list[tuple[str, str]]:
+def _of_class(fields: Sequence[Field], names: Sequence[str], chosen: Sequence[str], what: str) -> list[Field]:
     renamed = {key: column or key for key, _, column in (word.partition("=") for word in chosen)}
-    if shape.is_open:
-        others = renamed or {name: name for name in names if name not in kept}
-        return list(({key: key for key in shape.keys if key in names} | others).items())
-    if unknown := [key for key in renamed if key not in shape.keys]:
-        raise BadConfiguration(f"--columns {unknown[0]}: {what} has no such field; it has {listed(shape.keys)}")
-    rest = set(names) - {*shape.keys, *renamed.values(), *kept}
-    if shape.forbids and rest:
-        raise BadConfiguration(
-            f"{what} forbids other fields, and the input has the column {min(rest)!r}: "
-            "name such columns in --keep, or leave out extra='forbid'"
-        )
-    fields = [(key, renamed.get(key, key)) for key in shape.keys]
-    found = [(key, column) for key, column in fields if column in names or key in renamed or key in shape.required]
+    keys = [field.key for field in fields]
+    if unknown := [key for key in renamed if key not in keys]:
+        raise BadConfiguration(f"--columns {unknown[0]}: {what} has no such field; it has {listed(keys)}")
+    found = [replace(field, column=renamed.get(field.key, field.key)) for field in fields]
+    found = [one for one in found if one.column in names or one.key in renamed or one.required]
     if not found:
-        raise BadConfiguration(f"no field of {what} ({listed(shape.keys)}) is a column of the input ({listed(names)})")
+        raise BadConfiguration(f"no field of {what} ({listed(keys)}) is a column of the input ({listed(names)})")
     return found
+
+
+def _check(field: Field, names: Sequence[str]) -> None:
+    column = field.column
+    if names.count(column) > 1:
+        raise BadConfiguration(f"the input has {names.count(column)} columns {column!r}: which one is meant?")
+    if column not in names:
+        which = f"; rename another one with --columns {field.key}=COLUMN" if field.key == column else ""
+        what = f"field {field.key!r} of Input" if field.key else "Input"
+        raise BadConfiguration(
+            f"{what} needs a column {column!r}, and the input has none{which}; its columns: {listed(names)}"
+        )
 
 
 def listed(names: Collection[str]) -> str:

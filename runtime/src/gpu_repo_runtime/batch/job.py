@@ -3,7 +3,6 @@
 import contextlib
 import gc
 import importlib
-import json
 import traceback
 from argparse import Namespace
 from collections.abc import Sequence
@@ -29,6 +28,7 @@ from .reading import first_rows
 from .run import Run
 from .schema import find_columns
 from .stop import Stop
+from .workers import LEFT_TO_OTHERS
 
 RESERVED = [FILE, ROW]
 
@@ -84,31 +84,6 @@ def _prepare(options: Namespace) -> tuple[Output, Plan, Predictor, str]:
     output.prepare()
     plan.settle(output, options.ignore_mtime)
     return output, plan, predictor, device_name
-
-
-def merge_job(location: str, max_bad: float) -> int:
-    """Check that every part of all shards is there and publish the result; return 0. Raises JobError.
-
-    max_bad: the share of bad rows, 0 to 1, that the result may lack.
-    """
-    output = Output(location, make=False)
-    plan = output.read(PLAN)
-    if plan is None:
-        raise BadConfiguration(f"{location} is not an output of this job: it has no {PLAN}")
-    if output.is_complete:
-        check_published(output, max_bad)
-        say(f"{location} is complete already")
-        return DONE
-    records = output.records()
-    missing = missing_parts(records, json.loads(plan)["units"])
-    if missing and not output.is_complete:
-        some = ", ".join(missing[:5])
-        raise JobError(
-            f"{location} is not complete, {len(missing)} missing: {some}{' ...' if len(missing) > 5 else ''}"
-        )
-    output.prepare()
-    _publish(output, location, None, max_bad)
-    return DONE
 
 
 def choose_device(requested: str) -> str:
@@ -192,22 +167,19 @@ def _work(
 
 def _complete(options: Namespace, output: Output, plan: Plan, name: str, record: RunRecord) -> None:
     """Publish the result when nothing is missing."""
-    missing = missing_parts(output.records(), len(plan.units))
+    records = output.records()
+    missing = missing_parts(records, len(plan.units))
     if output.is_complete:
         return
     if missing and not options.shard.numbers:
         raise JobError(f"{missing[0]} is lost, start again: does another program write to {options.output}?")
     if missing:
-        say(f"shard {name} is done; {len(missing)} parts or more are missing from others, the last one publishes")
+        say(f"shard {name} is done; {len(missing)} parts or more are missing from others, {LEFT_TO_OTHERS}")
         return
-    _publish(output, options.output, record.content, options.max_bad)
-
-
-def _publish(output: Output, location: str, current: dict[str, Any] | None, max_bad: float) -> None:
     try:
-        counts = publish(output, output.records(), provenance(output, current), max_bad)
+        counts = publish(output, records, provenance(output, record.content), options.max_bad)
     except FinishedElsewhere:
         return
     bad = f", {counts['bad']:,} bad ones left out" if counts["bad"] else ""
     bad += ", and an unknown number that cannot be read" if counts.get("uncounted") else ""
-    say(f"complete: {counts['written']:,} of {counts['written'] + counts['bad']:,} rows in {location}/data{bad}")
+    say(f"complete: {counts['written']:,} of {counts['written'] + counts['bad']:,} rows in {options.output}/data{bad}")

@@ -8,24 +8,23 @@ from contextlib import suppress
 from decimal import Decimal
 from functools import reduce
 from pathlib import PurePosixPath
+from types import GenericAlias
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import fs
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from ..interface import Interface
 from ..owntypes import sentence
-from .fields import ITEM, InputColumns
+from .fields import InputColumns
 from .inputs import open_filesystem
 from .parts import InputFile
 from .text import JSON
 
 # Errors of an address, of JSON, and of a time of which Python knows no year.
-_UNREADABLE = (OSError, ValueError, OverflowError, pa.ArrowException)
-# A number that may be larger than any double.
-_HUGE = re.compile(r"[eE][+]?[0-9]{3}|[0-9]{300}")
+_UNREADABLE = (OSError, ValueError, OverflowError, RecursionError, pa.ArrowException)
 # Of them pyarrow says what pydantic says.
 _PLAIN = {"float", "int", "bool", "str"}
 _COMMA = re.compile(r"[+-]?[0-9.]+,[0-9]+")
@@ -38,110 +37,89 @@ class Maker:
     """Makes inputs. limit: the bytes that a file may have which a row leads to."""
 
     def __init__(self, interface: Interface, columns: InputColumns, limit: int) -> None:
-        self._adapter, self._columns, self._limit = interface.inputs, columns, limit
-        self._shape = shape = columns.shape
+        self._one, self._columns, self._limit = interface.inputs, columns, limit
+        listed: Any = GenericAlias(list, (interface.input,))
+        self._all: TypeAdapter[list[Any]] = TypeAdapter(listed)
         # pydantic makes doubles of the fractions in JSON, and decimals of these.
         exact = "'type': 'decimal'" in repr(interface.inputs.core_schema)
         self._json = json.JSONDecoder(parse_float=Decimal) if exact else JSON
-        same = shape.is_object and all(key == column for key, column in columns.fields)
-        other = exact or columns.files or shape.forbids or columns.left_out
-        self._takes_lines = (same or columns.line) and not other
-        self._is_items = not shape.is_object and len(columns.fields) > 1
-
-        def having(keys: frozenset[str]) -> set[str]:
-            return {column for key, column in columns.fields if (ITEM if self._is_items else key) in keys}
-
-        self._texts = having(shape.texts)
-        self._nested = having(shape.nested) - self._texts
-        self._nulls = having(shape.nullable & shape.required)
 
     def inputs(self, values: pa.Array, file: InputFile) -> Made:
         """Return the inputs, and why other rows are none: place -> reason.
 
         values: lines of JSON, or structs of columns as they come from a table.
         """
-        rows = _as_python(values)
-        made, bad = [], {}
+        found, rows, bad = _as_python(values), {}, {}
         for place in range(len(values)):
             try:
-                row = rows[place] if rows is not None else values[place].as_py(maps_as_pydicts="strict")
-                made.append(self._input(row, file))
+                row = found[place] if found is not None else values[place].as_py(maps_as_pydicts="strict")
+                rows[place] = self._row(row, file)
+            except _UNREADABLE as error:
+                bad[place] = _reason(error)
+        # Values of Parquet, and of files, have their types; those of texts are in JSON.
+        is_typed = file.format == "parquet" or bool(self._columns.files)
+        with suppress(*_UNREADABLE):
+            every = list(rows.values())
+            return self._all.validate_python(every) if is_typed else self._all.validate_json(to_json(every)), bad
+        made = []
+        for place, row in rows.items():
+            try:
+                made.append(self._typed(row) if is_typed else self._one.validate_json(to_json(row)))
             except ValidationError as error:
                 bad[place] = self._why(error)
-            except (RecursionError, json.JSONDecodeError) as error:
-                bad[place] = f"not JSON: {error}"
             except _UNREADABLE as error:
-                bad[place] = " ".join(str(error).split())
+                bad[place] = _reason(error)
         return made, bad
 
-    def _input(self, row: Any, file: InputFile) -> Any:
-        if file.format == "parquet":
-            return self._of_table(self._with_files(self._picked(row), file))
-        if file.format != "jsonl":
-            picked = self._picked(self._of_cells(row))
-        elif self._takes_lines:
-            if _HUGE.search(row):
-                self._json.decode(row)
-            return self._adapter.validate_json(row)
-        else:
-            record = self._json.decode(row)
-            if not isinstance(record, dict) and not self._columns.line:
-                raise ValueError(f"expected a JSON object, got {type(record).__name__}")
-            picked = record if self._columns.line else self._picked(record)
-        if self._columns.files:
-            return self._adapter.validate_python(self._with_files(picked, file))
-        return self._adapter.validate_json(to_json(picked))
-
-    def _of_table(self, row: Any) -> Any:
+    def _typed(self, row: Any) -> Any:
         """Return the input; a null is what is not there, where a field takes none."""
         try:
-            return self._adapter.validate_python(row)
+            return self._one.validate_python(row)
         except ValidationError as error:
             if not _without_nulls(row, error):
                 raise
-            return self._adapter.validate_python(row)
+            return self._one.validate_python(row)
 
-    def _picked(self, row: dict[str, Any]) -> Any:
-        """Return the fields of a row."""
+    def _row(self, row: Any, file: InputFile) -> Any:
+        """Return what is validated of a line of JSON, or of a row of a table."""
         columns = self._columns
-        if not self._shape.is_object:
-            missing = [column for column in columns.columns if column not in row]
-            if missing:
-                raise ValueError(f"no value in column {missing[0]!r}")
-            values = [row[column] for _, column in columns.fields]
-            return values if self._is_items else values[0]
-        found = {key: row[column] for key, column in columns.fields if column in row}
-        if columns.left_out is not None:
-            found |= {key: row[key] for key in row if key not in columns.left_out}
-        return found
+        if file.format == "jsonl":
+            row = self._json.decode(row)
+            if not columns.fields:
+                return row
+            if not isinstance(row, dict):
+                raise ValueError(f"expected a JSON object, got {type(row).__name__}")
+        elif file.format != "parquet":
+            row = self._of_cells(row)
+        row = row | {
+            one.column: self._content(row[one.column], file, one.column in columns.files)
+            for one in columns.fields
+            if one.kind == "bytes" and one.column in row
+        }
+        if columns.is_object:
+            return {field.key: row[field.column] for field in columns.fields if field.column in row}
+        if missing := [column for column in columns.columns if column not in row]:
+            raise ValueError(f"no value in column {missing[0]!r}")
+        picked = [row[field.column] for field in columns.fields]
+        return picked if len(picked) > 1 else picked[0]
 
     def _of_cells(self, row: dict[str, str | None]) -> dict[str, Any]:
-        """Return the cells of a text file: lists and objects are in JSON, and an empty cell contains nothing."""
+        """Return the cells of a text file: an empty one contains nothing, and lists and objects are in JSON."""
         found: dict[str, Any] = {}
-        for column, cell in row.items():
-            if column in self._texts and cell is not None:
-                found[column] = cell
+        for field in self._columns.fields:
+            cell = row.get(field.column)
+            if field.kind == "text" and cell is not None:
+                found[field.column] = cell
             elif not cell:
                 # Where the field has a default, it is left out.
-                found |= {column: None} if column in self._nulls else {}
-            elif column in self._nested:
-                found[column] = self._json.decode(cell)
+                found |= {field.column: None} if field.required and field.nullable else {}
+            elif field.kind == "other" and cell[0] in "[{":
+                found[field.column] = self._json.decode(cell)
             else:
-                with suppress(ValueError):
-                    if _HUGE.search(cell) and math.isinf(float(cell)):
-                        raise OverflowError(f"column {column!r} has a number that is too large for a double")
-                found[column] = cell
+                if field.kind == "scalar" and _is_too_large(cell):
+                    raise ValueError(f"column {field.column!r} has a number that is too large for a double")
+                found[field.column] = cell
         return found
-
-    def _with_files(self, picked: Any, file: InputFile) -> Any:
-        """Return the values with the content of the files in place of their addresses."""
-        blobs, files = self._shape.blobs, self._columns.files
-        if not self._shape.is_object:
-            return self._content(picked, file, bool(files)) if "" in blobs else picked
-        named = {key for key, column in self._columns.fields if column in files}
-        return {
-            key: self._content(value, file, key in named) if key in blobs else value for key, value in picked.items()
-        }
 
     def _content(self, value: Any, file: InputFile, is_address: bool) -> Any:
         if isinstance(value, dict) and value.keys() == {"bytes", "path"}:
@@ -161,12 +139,23 @@ class Maker:
     def _why(self, error: ValidationError) -> str:
         text = f"invalid row: {sentence(error)}"
         first = error.errors(include_url=False, include_context=False)[0]
-        key = str(first["loc"][0]) if first["loc"] else ""
         if isinstance(first["input"], str) and _COMMA.fullmatch(first["input"]):
             text += "; write numbers with a decimal point, not a comma"
-        if first["type"] == "base64" and not self._columns.files and (not key or key in self._shape.blobs):
+        if first["type"] == "base64" and not self._columns.files:
             text += "; --files says which columns hold addresses of files"
         return text
+
+
+def _reason(error: Exception) -> str:
+    is_json = isinstance(error, RecursionError | json.JSONDecodeError)
+    return f"not JSON: {error}" if is_json else " ".join(str(error).split())
+
+
+def _is_too_large(cell: str) -> bool:
+    try:
+        return math.isinf(float(cell)) and any(map(str.isdigit, cell))
+    except ValueError:
+        return False
 
 
 def plain_fields(schema: Any) -> set[str]:

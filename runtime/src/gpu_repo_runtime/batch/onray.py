@@ -12,7 +12,7 @@ from typing import Any
 from .exits import BAD_CONFIGURATION, BAD_INPUT, DONE, SIGNAL, BadConfiguration, JobError, Stopped
 from .messages import one_line, say
 from .stop import Stop
-from .workers import WORKER, combine
+from .workers import LEFT_TO_OTHERS, WORKER, combine
 
 # For each place, so that idle places take the next one.
 WORKERS_PER_PLACE = 4
@@ -28,9 +28,7 @@ HINT = (
 )
 
 
-def run_on(
-    address: str, package: str, arguments: Sequence[str], output: str, device: str, workers: int | None, grace: float
-) -> int:
+def run_on(address: str, package: str, arguments: Sequence[str], device: str, workers: int | None, grace: float) -> int:
     """Run the job on the cluster at ray://HOST:PORT, or on the one that this machine is in ("ray").
 
     Returns the exit code for all workers. Raises JobError when there is no cluster, or no GPU that was requested,
@@ -53,10 +51,12 @@ def run_on(
             )(_worker)
             count = places * WORKERS_PER_PLACE
             tasks = [task.remote(package, arguments, own | {WORKER: f"{n}/{count}"}, grace) for n in range(count)]
-            code = combine(_codes(ray, tasks, stop))
-            if code == DONE:
-                code, _ = ray.get(task.remote(package, ["merge", "--output", output], own, grace))
-            return code
+            ends = _ends(ray, tasks, stop)
+            if all(code == DONE and line.endswith(LEFT_TO_OTHERS) for code, line in ends):
+                # The folder of a network disk may be listed late, so that each worker left the end to another.
+                first = task.remote(package, arguments, own | {WORKER: f"0/{count}"}, grace)
+                ends = _ends(ray, [first], stop)
+            return combine([code for code, _ in ends])
         except ray.exceptions.RayError as error:
             raise JobError(f"Ray failed: {one_line(error)}; start the same command again") from error
         finally:
@@ -117,9 +117,9 @@ def _environment(cpus: int) -> dict[str, str]:
     }
 
 
-def _codes(ray: Any, tasks: list[Any], stop: Stop) -> list[int]:
-    """Return the exit codes of the workers. A signal, or a worker that gives up the job, stops the others."""
-    waiting, codes, is_cancelled = list(tasks), [], False
+def _ends(ray: Any, tasks: list[Any], stop: Stop) -> list[tuple[int, str]]:
+    """Return exit code and last line of each worker. A signal, or one that gives up the job, stops the others."""
+    waiting, ends, is_cancelled = list(tasks), [], False
     while waiting:
         ready, waiting = ray.wait(waiting, timeout=LOOK_SECONDS)
         for one in ready:
@@ -129,17 +129,17 @@ def _codes(ray: Any, tasks: list[Any], stop: Stop) -> list[int]:
                 code, line = SIGNAL + signal.SIGTERM, ""
             except (ray.exceptions.RayTaskError, ray.exceptions.WorkerCrashedError) as error:
                 code, line = JobError.code, one_line(error)
-            codes.append(code)
+            ends.append((code, line))
             if code != DONE and line:
                 say(f"a worker ended with {code}: {line}")
-        if not is_cancelled and (stop.signal or BAD_CONFIGURATION in codes):
+        if not is_cancelled and (stop.signal or any(code == BAD_CONFIGURATION for code, _ in ends)):
             # Once: a second time would interrupt the workers that are finishing their parts.
             is_cancelled = True
             for one in waiting:
                 ray.cancel(one)
     if stop.signal:
         raise Stopped(stop.signal)
-    return codes
+    return ends
 
 
 def _worker(package: str, arguments: Sequence[str], own: Mapping[str, str], grace: float) -> tuple[int, str]:

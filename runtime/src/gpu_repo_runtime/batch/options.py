@@ -104,21 +104,19 @@ def column_types(text: str) -> dict[str, pa.DataType]:
 
 
 def find_shard(option: str | None, environment: Mapping[str, str] = os.environ) -> tuple[int, int]:
-    """Return (index, count) of the shard: from --shard I/N, from a Kubernetes Indexed Job, or from torchrun.
+    """Return (index, count) of the shard: from --shard I/N, or from a Kubernetes Indexed Job.
 
     Raises BadConfiguration when they make no sense.
     """
     index, count, source = "0", "1", ""
+    if environment.get("WORLD_SIZE", "1") != "1":
+        raise BadConfiguration("WORLD_SIZE is set: start the job without torchrun, --workers uses the machine's GPUs")
     if option:
         (index, _, count), source = option.partition("/"), f"--shard {option}"
     elif "JOB_COMPLETION_INDEX" in environment:
-        if "RANK" in environment:
-            raise BadConfiguration("torchrun in an Indexed Job: start without torchrun, --workers uses a pod's GPUs")
         # Kubernetes gives the index and not the count, so the manifest has to pass it.
         index, count = environment["JOB_COMPLETION_INDEX"], environment.get("JOB_COMPLETIONS", "")
         source = "JOB_COMPLETION_INDEX and JOB_COMPLETIONS (it has to be the completions of the Job)"
-    elif "WORLD_SIZE" in environment:
-        index, count, source = environment.get("RANK", ""), environment["WORLD_SIZE"], "RANK and WORLD_SIZE"
     if not (index.isdecimal() and count.isdecimal()):
         raise BadConfiguration(f"{source}: the shard needs an index and a count, for example 0/4")
     if int(index) >= int(count):

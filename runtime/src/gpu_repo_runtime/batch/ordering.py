@@ -10,8 +10,6 @@ from .fields import InputColumns
 from .parquet import as_json
 from .parts import FILE, INPUT, ROW, BadRow, Part
 
-# Bytes.
-LARGE = 8 << 20
 # About what a tokenizer makes one token of: some letters of a word, a sign, a digit, a character of another script.
 _TOKEN = r"\p{Latin}{1,8}|[^\p{Latin}\s]"
 
@@ -35,11 +33,6 @@ class Sorted:
         lengths = _lengths(inputs, typed) if typed else estimate(inputs)
         order = np.argsort(-lengths, kind="stable")  # stable, so that each run makes the same batches
         return cls(part, lengths[order], order, is_text=typed is None)
-
-    @property
-    def is_large(self) -> bool:
-        """Tell whether the part needs so much memory that only the next one is read meanwhile."""
-        return bool(self.part.table.nbytes > LARGE)
 
     def some(self, begin: int, end: int) -> list[str] | pa.Array:
         """Return the texts from one place in their order to another, or what the inputs there are made of."""
@@ -92,7 +85,7 @@ def _lengths(values: pa.Array, typed: InputColumns) -> np.ndarray:
     """Return (values,) int64: about how long the texts of inputs are; zeros where they have none."""
     if pa.types.is_string(values.type):
         return estimate(values)
-    texts = {column for key, column in typed.fields if key in typed.shape.texts} - typed.files
+    texts = {field.column for field in typed.fields if field.kind == "text"}
     fields = [field.name for field in values.type if pa.types.is_string(field.type) and field.name in texts]
     lengths = [estimate(values.field(name).fill_null("")) for name in fields]
     return sum(lengths, np.zeros(len(values), np.int64))

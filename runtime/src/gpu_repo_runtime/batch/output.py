@@ -75,8 +75,8 @@ class Output:
     `data` from the beginning, and `_SUCCESS` alone says that all of them are there.
     """
 
-    def __init__(self, location: str, make: bool = True) -> None:
-        """Raises BadConfiguration when the folder cannot be made, or is not there."""
+    def __init__(self, location: str) -> None:
+        """Raises BadConfiguration when the folder cannot be made."""
         self._fs, path = open_filesystem(location, for_writing=True)
         self._root, self._local = path.rstrip("/"), isinstance(self._fs, fs.LocalFileSystem)
         if not self._local:
@@ -85,8 +85,6 @@ class Output:
             raise BadConfiguration(
                 f"the output {location} is the root of the disk (is a variable empty?): name a folder"
             )
-        if not make and not Path(path).is_dir():
-            raise BadConfiguration(f"there is no folder {location}")
         try:
             Path(path).mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError, FileNotFoundError, PermissionError) as error:

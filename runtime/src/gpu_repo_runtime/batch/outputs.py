@@ -1,15 +1,16 @@
 """What an owner's ``Output`` says of the columns that it makes."""
 
 import datetime
-import types
 import typing
 from enum import Enum
-from typing import Any, Literal, Union
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
+
+from ..tables import bare_type
 
 _TYPES: dict[Any, pa.DataType] = {
     str: pa.string(),
@@ -34,7 +35,7 @@ def said_columns(output: Any) -> dict[str, pa.Field]:
 
 def arrow_type(annotation: Any) -> pa.DataType | None:
     """Return the type of a column for values of an annotation, None where it follows from the values alone."""
-    annotation = _bare(annotation)
+    annotation, _ = bare_type(annotation)
     if annotation in _TYPES:
         return _TYPES[annotation]
     if typing.get_origin(annotation) is Literal and all(isinstance(v, str) for v in typing.get_args(annotation)):
@@ -55,7 +56,7 @@ def arrow_type(annotation: Any) -> pa.DataType | None:
 
 def is_plain(annotation: Any) -> bool:
     """Tell whether Arrow has columns for all that values of an annotation are made of."""
-    annotation = _bare(annotation)
+    annotation, _ = bare_type(annotation)
     if _is_class(annotation):
         return all(is_plain(field.annotation) for field in annotation.model_fields.values())
     arguments = typing.get_args(annotation)
@@ -78,16 +79,6 @@ def native(value: Any) -> Any:
 def _key(key: Any) -> str:
     [found] = to_jsonable_python({key: None})
     return str(found)
-
-
-def _bare(annotation: Any) -> Any:
-    """Return an annotation without notes, and without None where that is the only alternative."""
-    while typing.get_origin(annotation) is typing.Annotated:
-        annotation = typing.get_args(annotation)[0]
-    if typing.get_origin(annotation) in (Union, types.UnionType):
-        others = [one for one in typing.get_args(annotation) if one is not type(None)]
-        return _bare(others[0]) if len(others) == 1 else annotation
-    return annotation
 
 
 def _is_class(annotation: Any) -> bool:

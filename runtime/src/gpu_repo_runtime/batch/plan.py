@@ -99,7 +99,7 @@ class Plan:
         typed = self.columns.typed
         optional = {
             **asdict(self.files[0].dialect),
-            "columns": typed and typed.fields,
+            "columns": typed and [(field.key, field.column) for field in typed.fields],
             "files_of": typed and sorted(typed.files),
             "root": typed and typed.root,
             "parameters": to_jsonable_python(self.parameters),

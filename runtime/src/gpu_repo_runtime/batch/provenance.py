@@ -52,12 +52,11 @@ class RunRecord:
         self._output.write(self._name, to_json(self.content | {"end": now, "exit_code": code, "rows": rows}))
 
 
-def provenance(output: Output, current: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the whole story of the result: its plan and every start that worked on it."""
+def provenance(output: Output, last: dict[str, Any]) -> dict[str, Any]:
+    """Return the whole story of the result: its plan and every start that worked on it, of which `last` is this one."""
     runs = [json.loads(content) for content in output.read_all(RUNS)]
     plan = json.loads(output.read(PLAN) or b"{}")
     files = plan.pop("files", [])
-    last = current or (runs[-1] if runs else {})
     return {
         "start": min((run["start"] for run in runs), default=None),
         "end": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from operator import attrgetter
 
 from .ahead import ahead
 from .exits import BadInput
@@ -48,7 +47,7 @@ class Run:
             try:
                 units = [(number, files) for number, files in enumerate(plan.units) if not self._is_done(number)]
                 read = read_units(units, plan.columns, plan.limits, self._todo, self._watch)
-                with closing(ahead(read, 1, attrgetter("is_large"))) as parts:
+                with closing(ahead(read)) as parts:
                     while (rows := self._next(parts, stop)) is not None:
                         outcome = self._predictor.run(rows, stop, self._progress.add)
                         self._count(rows.part, outcome, max_bad)

@@ -16,7 +16,7 @@ from ..interface import Interface
 from .columns import common_field, is_utf8, json_field, text_field
 from .csvfile import DELIMITERS, CsvReader
 from .exits import BadConfiguration, BadInput, refusal
-from .fields import input_columns, listed, shape_of
+from .fields import fields_of, input_columns, listed
 from .parts import LINE_COLUMN, Columns, InputFile, Limits
 from .text import BROKEN, Damaged, blocks, damage_of
 
@@ -47,7 +47,7 @@ def find_columns(files: list[InputFile], interface: Interface, asked: Namespace,
         columns = _of_text(asked)
         names = [columns.text] if keep is None else keep
     else:
-        columns, names = _typed(found, folders, files, interface, asked, keep or []), keep or []
+        columns, names = _typed(found, folders, keep or [], files, interface, asked), keep or []
     if columns.text in folders:
         raise BadConfiguration(
             f"column {columns.text!r} is the name of a folder: the model's input has to be in the files"
@@ -157,26 +157,18 @@ def check_names(there: Sequence[str], names: Sequence[str]) -> None:
 def _typed(
     found: Found | None,
     folders: list[str],
+    kept: list[str],
     files: list[InputFile],
     interface: Interface,
     asked: Namespace,
-    kept: list[str],
 ) -> Columns:
     """Return the columns for a model whose input is not a text. None is kept except those of --keep."""
-    chosen = [*asked.columns, *([asked.column] if asked.column else [])]
-    shape = shape_of(interface)
-    lines = all(file.format == "jsonl" for file in files)
-    if found is None and (lines or shape.is_object) and not (chosen or kept or asked.files):
-        names = list(shape.keys) if shape.is_object else None
-    else:
-        names = found.names if found else [*chosen, *kept]
-    if clash := set(folders) & set(shape.keys):
+    names, is_json = found.names if found else None, all(file.format == "jsonl" for file in files)
+    made = input_columns(interface.input, names, kept, asked, is_json)
+    if clash := set(folders) & {field.key for field in fields_of(interface.input)}:
         raise BadConfiguration(
             f"column {min(clash)!r} is the name of a folder: the model's input has to be in the files"
         )
-    if names is not None and lines:
-        names = list(dict.fromkeys([*names, *(key for key in shape.keys if key and key not in shape.required)]))
-    made = input_columns(interface, names, chosen, kept, asked.files, asked.root)
     types = []
     if found and any(file.format == "parquet" for file in files):
         for name in (name for name in made.columns if name in found.names):

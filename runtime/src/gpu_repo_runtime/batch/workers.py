@@ -15,6 +15,8 @@ from .exits import BAD_CONFIGURATION, BAD_INPUT, DONE, RETRY
 from .messages import say
 
 WORKER = "JOB_WORKER"
+# How the last line of a worker ends that is not the last one.
+LEFT_TO_OTHERS = "the last one publishes"
 
 
 def visible_gpus() -> list[str]:
@@ -24,13 +26,6 @@ def visible_gpus() -> list[str]:
         return [name for name in chosen.split(",") if name.strip() and name.strip() != "-1"]
     nodes = [path for path in Path("/dev").glob("nvidia*") if re.fullmatch(r"nvidia\d+", path.name)]
     return [str(number) for number in range(len(nodes))]
-
-
-def take_local_gpu() -> None:
-    """Under torchrun, show this process only the GPU of its own rank. Call it before the framework is imported."""
-    gpus, rank = visible_gpus(), os.environ.get("LOCAL_RANK")
-    if rank is not None and len(gpus) > 1:
-        os.environ["CUDA_VISIBLE_DEVICES"] = gpus[int(rank) % len(gpus)]
 
 
 def own_number() -> tuple[int, int]:
