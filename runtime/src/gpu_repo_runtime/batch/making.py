@@ -27,6 +27,8 @@ from .text import JSON
 _UNREADABLE = (OSError, ValueError, OverflowError, RecursionError, pa.ArrowException)
 # Of them pyarrow says what pydantic says.
 _PLAIN = {"float", "int", "bool", "str"}
+# A number that may be larger than any double.
+_HUGE = re.compile(r"[eE][+]?[0-9]{3}|[0-9]{300}")
 _COMMA = re.compile(r"[+-]?[0-9.]+,[0-9]+")
 
 # Inputs, a list or a table, and why other rows are none: place -> reason.
@@ -41,8 +43,13 @@ class Maker:
         listed: Any = GenericAlias(list, (interface.input,))
         self._all: TypeAdapter[list[Any]] = TypeAdapter(listed)
         # pydantic makes doubles of the fractions in JSON, and decimals of these.
-        exact = "'type': 'decimal'" in repr(interface.inputs.core_schema)
-        self._json = json.JSONDecoder(parse_float=Decimal) if exact else JSON
+        is_exact = "'type': 'decimal'" in repr(interface.inputs.core_schema)
+        self._json = json.JSONDecoder(parse_float=Decimal) if is_exact else JSON
+        forbids = getattr(interface.input, "model_config", {}).get("extra") == "forbid"
+        same = all(field.key == field.column for field in columns.fields)
+        # A record of JSON is an input as it is; and so is its line, without reading it twice.
+        self._takes_records = same and not (forbids or columns.files)
+        self._takes_lines = self._takes_records and not is_exact
 
     def inputs(self, values: pa.Array, file: InputFile) -> Made:
         """Return the inputs, and why other rows are none: place -> reason.
@@ -50,6 +57,9 @@ class Maker:
         values: lines of JSON, or structs of columns as they come from a table.
         """
         found, rows, bad = _as_python(values), {}, {}
+        if file.format == "jsonl" and found and self._takes_lines and not any(map(_HUGE.search, found)):
+            with suppress(*_UNREADABLE):
+                return list(map(self._one.validate_json, found)), {}
         for place in range(len(values)):
             try:
                 row = found[place] if found is not None else values[place].as_py(maps_as_pydicts="strict")
@@ -85,10 +95,10 @@ class Maker:
         columns = self._columns
         if file.format == "jsonl":
             row = self._json.decode(row)
-            if not columns.fields:
-                return row
-            if not isinstance(row, dict):
+            if columns.fields and not isinstance(row, dict):
                 raise ValueError(f"expected a JSON object, got {type(row).__name__}")
+            if self._takes_records:
+                return row
         elif file.format != "parquet":
             row = self._of_cells(row)
         row = row | {
