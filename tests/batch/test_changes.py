@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from tests.batch import standin_model
 from tests.batch.conftest import texts, write_jsonl
 from tests.sampling import every, sampled
 
@@ -64,3 +67,20 @@ def test_code_changed_since_the_first_start(job, tmp_path, out, capsys):
     finally:
         extra.unlink()
     assert "the code has changed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["src/{package}/weights.bin", "src/beside/helper.py", "src/beside/table.csv"])
+def test_what_the_model_uses_beside_its_file_is_part_of_the_plan(made, tmp_path, out, capsys, name):
+    own = made(Path(standin_model.__file__).read_text())
+    given = ("--input", write_jsonl(tmp_path / "a.jsonl", texts(4)), "--output", out.path, "--part-rows", 2)
+    path = tmp_path / "child" / name.format(package=own.package)
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"first = 1\n")
+    assert own(*given, "--shard", "0/2") == 0
+    (path.parent / "__pycache__").mkdir(exist_ok=True)
+    (path.parent / "__pycache__" / "left.pyc").write_bytes(b"of a tool")
+    assert own(*given, "--shard", "0/2") == 0
+    path.write_bytes(b"other = 2\n")
+    capsys.readouterr()
+    assert own(*given, "--shard", "1/2") == 78
+    assert "changed" in capsys.readouterr().err

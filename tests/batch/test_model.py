@@ -161,6 +161,21 @@ def test_no_date_or_time_is_changed(job, model, tmp_path, out, monkeypatch, case
         assert row["when"] == (late if row["text"] == "late" else first), case
 
 
+def test_a_model_that_empties_its_list_before_it_fails(job, model, tmp_path, out, monkeypatch):
+    predict = model.predict
+
+    def emptying(self, batch):
+        given = list(batch)
+        batch.clear()
+        return predict(self, given)
+
+    monkeypatch.setattr(model, "predict", emptying)
+    source, aside = write_jsonl(tmp_path / "a.jsonl", ["a", "RAISE", "b"]), ("--on-error", "quarantine")
+    assert job("--input", source, "--output", out.path, *aside, "--max-bad", 1) == 0
+    assert [row["row"] for row in out.quarantined()] == [1]
+    assert [row["text"] for row in out.rows()] == ["a", "b"]
+
+
 def test_a_model_that_breaks_later_is_no_bad_input(job, model, tmp_path, out, monkeypatch, capsys):
     predict, calls = model.predict, [0]
 

@@ -56,6 +56,17 @@ def test_a_type_of_another_file(job, tmp_path, out, case):
     assert len({str(pq.read_schema(path).remove_metadata()) for path in (out.path / "data").iterdir()}) == 1
 
 
+def test_far_years_in_sparks_format_come_out_as_they_went_in(job, tmp_path, out):
+    now, ever, never = datetime(2024, 5, 6, 7, 8, 9), datetime.max, datetime.min
+    values = [now, None, ever, never, now]
+    listed = pa.array([[ever, now], [], None, [never], []], pa.list_(pa.timestamp("us")))
+    table = pa.table({"text": list("abcde"), "k": pa.array(values, pa.timestamp("us")), "l": listed})
+    pq.write_table(table, tmp_path / "a.parquet", use_deprecated_int96_timestamps=True, row_group_size=2)
+    assert job("--input", tmp_path / "a.parquet", "--output", out.path, "--keep", "k,l") == 0
+    assert [row["k"] for row in out.rows()] == values
+    assert [row["l"] for row in out.rows()] == listed.to_pylist()
+
+
 def test_the_first_file_has_no_rows(job, tmp_path, out):
     """As an empty day that another program has written without knowing the types."""
     empty = pa.array([], pa.string())

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from tests.batch.conftest import Output
+from tests.batch.made import write as write_rows
 
 pytest.importorskip("pandas")
 
@@ -76,16 +75,7 @@ def source(kind: str, limit: str = "") -> str:
 
 def write(path: Path, rows: list[dict[str, Any]]) -> Path:
     """Write rows; None is an empty cell, null, or a key that is not there."""
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    if path.suffix == ".csv":
-        cells = [["" if row.get(name) is None else str(row[name]) for name in names] for row in rows]
-        path.write_text("".join(",".join(line) + "\n" for line in [names, *cells]))
-    elif path.suffix == ".jsonl":
-        lines = [{name: value for name, value in row.items() if value is not None} for row in rows]
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    else:
-        pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=100)
-    return path
+    return write_rows(path, [{name: value for name, value in row.items() if value is not None} for row in rows])
 
 
 def answers(out: Output) -> list[tuple[float, str]]:
