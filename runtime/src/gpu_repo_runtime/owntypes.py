@@ -60,9 +60,7 @@ def only_bytes_field(type_: Any) -> str | None:
 def as_read(value: Any, written: Any) -> Any:
     """Return what was written of a value by the names of its fields, by those that it is read by."""
     if isinstance(value, BaseModel) and isinstance(written, dict):
-        return {
-            read_name(type(value), name): as_read(getattr(value, name, None), part) for name, part in written.items()
-        }
+        return {read_name(type(value), key): as_read(getattr(value, key, None), part) for key, part in written.items()}
     if isinstance(value, list | tuple) and isinstance(written, list) and len(value) == len(written):
         return [as_read(one, part) for one, part in zip(value, written, strict=True)]
     if isinstance(value, dict) and isinstance(written, dict) and len(value) == len(written):
@@ -72,8 +70,7 @@ def as_read(value: Any, written: Any) -> Any:
 
 def read_name(model: type[BaseModel], name: str) -> str:
     """Return the key that a field is read from: its alias, if it has one."""
-    field = model.model_fields.get(name)
-    alias = field.validation_alias if field else None
+    alias = getattr(model.model_fields.get(name), "validation_alias", None)
     among = alias.choices if isinstance(alias, AliasChoices) else [alias]
     return next((one for one in among if isinstance(one, str)), name)
 

@@ -62,16 +62,17 @@ class InputColumns:
 
 def fields_of(input_type: Any) -> list[Field]:
     """Return the fields of ``Input``; none where only a line of JSON is one: a dict, or one of several classes."""
-    if _is_class(input_type, BaseModel) and not _is_class(input_type, RootModel):
+    if is_class(input_type) and not is_class(input_type, RootModel):
         own = input_type.model_fields if input_type.model_config.get("extra") != "allow" else {}
         return [_field(read_name(input_type, name), info) for name, info in own.items()]
     types = [typing.get_origin(one) or one for one in _alternatives(input_type)]
-    if any(_is_class(one, BaseModel | Mapping) or is_dataclass(one) for one in types):
+    if any(is_class(one, BaseModel | Mapping) or is_dataclass(one) for one in types):
         return []
     return [Field("", _kind(input_type))]
 
 
-def _is_class(found: Any, base: Any) -> bool:
+def is_class(found: Any, base: Any = BaseModel) -> bool:
+    """Tell whether something is a class of pydantic, or of another base."""
     return isinstance(found, type) and issubclass(found, base)
 
 

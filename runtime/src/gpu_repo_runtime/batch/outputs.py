@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
-from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from ..tables import bare_type
+from .fields import is_class
 
 _TYPES: dict[Any, pa.DataType] = {
     str: pa.string(),
@@ -27,7 +27,7 @@ _KNOWN = {*_TYPES, datetime.datetime, datetime.time, type(None)}
 
 def said_columns(output: Any) -> dict[str, pa.Field]:
     """Return the columns whose types follow from the fields of an owner's class ``Output``."""
-    if not _is_class(output):
+    if not is_class(output):
         return {}
     found = {name: arrow_type(field.annotation) for name, field in output.model_fields.items()}
     return {name: pa.field(name, form) for name, form in found.items() if form is not None}
@@ -47,7 +47,7 @@ def arrow_type(annotation: Any) -> pa.DataType | None:
     if typing.get_origin(annotation) is list:
         item = arrow_type(typing.get_args(annotation)[0])
         return None if item is None else pa.list_(pa.float32() if item == pa.float64() else item)
-    if _is_class(annotation) and annotation.model_config.get("extra") != "allow":
+    if is_class(annotation) and annotation.model_config.get("extra") != "allow":
         fields = {name: arrow_type(field.annotation) for name, field in annotation.model_fields.items()}
         if fields and None not in fields.values() and not annotation.model_computed_fields:
             return pa.struct(list(fields.items()))
@@ -57,7 +57,7 @@ def arrow_type(annotation: Any) -> pa.DataType | None:
 def is_plain(annotation: Any) -> bool:
     """Tell whether Arrow has columns for all that values of an annotation are made of."""
     annotation, _ = bare_type(annotation)
-    if _is_class(annotation):
+    if is_class(annotation):
         return all(is_plain(field.annotation) for field in annotation.model_fields.values())
     arguments = typing.get_args(annotation)
     if typing.get_origin(annotation) is Literal:
@@ -79,7 +79,3 @@ def native(value: Any) -> Any:
 def _key(key: Any) -> str:
     [found] = to_jsonable_python({key: None})
     return str(found)
-
-
-def _is_class(annotation: Any) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
