@@ -8,7 +8,7 @@ import pytest
 from gpu_repo_runtime.batch.exits import is_refused
 
 from tests.batch.conftest import write_jsonl
-from tests.sampling import sampled
+from tests.sampling import every, sampled
 
 
 @pytest.mark.parametrize("form", sampled(["csv", "parquet"], ["csv"]))
@@ -38,22 +38,51 @@ def test_two_columns_of_one_name_in_a_later_file(job, tmp_path, out, capsys, for
     assert f"b.{form}: 2 columns 'text'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--shard", "0/0"], "the index 0 has to be below the count 0"),
-        (["--metrics-file", "/nowhere/at/all.prom"], "--metrics-file /nowhere/at/all.prom: name a file"),
-        (["--metrics-file", "."], "--metrics-file .: name a file, for example job.prom"),
-        (["--output", "/proc/nothing"], "the output folder /proc/nothing cannot be made"),
-        (["--output", "x" * 300], "File name too long"),
-        (["--input", "y" * 300], "File name too long"),
-    ],
-)
-def test_options_that_no_other_try_helps(job, tmp_path, out, capsys, monkeypatch, options, said):
+BLANK, NO_NUMBER = "is neither a path nor a URI (is a variable empty?)", " is not a "
+WRONG = [
+    ("--shard", "0/0", "the index 0 has to be below the count 0"),
+    ("--shard", "x", "needs an index and a count"),
+    ("--output", "/proc/nothing", "the output folder /proc/nothing cannot be made"),
+    ("--output", "x" * 300, "File name too long"),
+    ("--input", "y" * 300, "File name too long"),
+    ("--output", " ", BLANK),
+    ("--output", "s3://", BLANK),
+    ("--input", "", BLANK),
+    ("--output", "s3:/bucket/out", "s3: in an address needs two slashes"),
+    ("--input", "file:/out", "file: in an address needs two slashes"),
+    ("--grace", "nan", NO_NUMBER),
+    ("--grace", "-1", NO_NUMBER),
+    ("--part-rows", "1" + "0" * 30, NO_NUMBER),
+    ("--limit", "0", NO_NUMBER),
+    ("--batch-size", "0", NO_NUMBER),
+    ("--max-bad", "2", NO_NUMBER),
+    ("--colour", "red", "--colour"),
+    ("--keep", '"a,b', "is not a list of names"),
+    ("--metrics-file", "/nowhere/at/all.prom", "--metrics-file /nowhere/at/all.prom: name a file"),
+    ("--metrics-file", ".", "--metrics-file .: name a file, for example job.prom"),
+]
+
+
+@pytest.mark.parametrize(("option", "value", "said"), sampled(WRONG, every(4)))
+def test_options_that_no_other_try_helps(job, tmp_path, capsys, monkeypatch, option, value, said):
+    """A blank one is an empty variable of a manifest: "" would be the folder of the process."""
     monkeypatch.chdir(tmp_path)
     source = write_jsonl(tmp_path / "a.jsonl", ["x"])
-    assert job("--input", source, "--output", out.path, *options) == 78
+    assert job("--input", source, "--output", "out", option, value) == 78
     assert said in capsys.readouterr().err
+    assert option == "--metrics-file" or [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
+
+
+def test_options_of_a_training_that_no_other_try_helps(job, tmp_path, capsys):
+    for option, value in (("--learning-rate", "inf"), ("--seed", "4294967296")):
+        assert job.main("train", "--output", tmp_path / "out", option, value) == 78
+        assert NO_NUMBER in capsys.readouterr().err
+
+
+def test_a_folder_with_the_name_of_a_scheme(job, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    source = write_jsonl(tmp_path / "a.jsonl", ["x"])
+    assert job("--input", source, "--output", "./s3:/bucket/out") == 0
 
 
 @pytest.mark.parametrize("wrong", ["raise KeyError('weights')", "1 / 0", "self.nothing"])

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -107,43 +106,3 @@ def test_closed_standard_streams(job, tmp_path, out, closed):
     environment = os.environ | {"PYTHONPATH": job.path, "DEVICE": "cpu"}
     assert subprocess.run(["bash", "-c", run], env=environment, timeout=60, check=False).returncode == 0
     assert len(out.rows()) == 30
-
-
-BLANK = [
-    ("run", "--input", "IN", "", "--output", "OUT"),
-    ("run", "--input", "IN", "--output", " "),
-    ("run", "--input", "IN", "--output", "s3://"),
-    ("train", "--output", ""),
-]
-
-
-def test_a_blank_address(job, tmp_path, out, capsys, monkeypatch):
-    """An empty variable of a manifest: "" would be the folder of the process."""
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    real = {"IN": str(write_jsonl(tmp_path / "a.jsonl", ["x"])), "OUT": str(out.path)}
-    for options in BLANK:
-        assert job.main(*(real.get(option, option) for option in options)) == 78, options
-        assert "is neither a path nor a URI (is a variable empty?)" in capsys.readouterr().err
-    assert list(Path.cwd().iterdir()) == []
-    assert not out.path.exists()
-
-
-SENSELESS = [
-    ("run", "--grace", "nan"),
-    ("run", "--grace", "-1"),
-    ("run", "--part-rows", "1" + "0" * 30),
-    ("run", "--limit", "0"),
-    ("train", "--learning-rate", "inf"),
-    ("train", "--seed", "4294967296"),
-]
-
-
-def test_a_number_that_makes_no_sense(job, tmp_path, out, capsys) -> None:
-    for options in SENSELESS:
-        command, option, value = options
-        given = ["--input", write_jsonl(tmp_path / "a.jsonl", ["x"])] if command == "run" else []
-        assert job.main(command, *given, "--output", out.path, option, value) == 78, options
-        said = capsys.readouterr().err
-        assert f"argument {option}: '{value}' is not a " in said, said
-        assert not out.path.exists(), options
