@@ -1,4 +1,4 @@
-"""An object store that speaks as much of S3 as pyarrow asks for, keeps what it was asked, and enforces conditions."""
+"""An object store that speaks as much of S3 as pyarrow asks for and keeps what it was asked."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ class Objects:
     port: int = 0
     there: dict[str, tuple[bytes, float]] = field(default_factory=dict)
     asked: list[tuple[str, str]] = field(default_factory=list)
-    conditions: list[tuple[str, str]] = field(default_factory=list)
     uploads: dict[str, dict[int, bytes]] = field(default_factory=dict)
     after: Callable[[str, str], None] = lambda method, key: None
 
@@ -80,9 +79,6 @@ class _Handler(BaseHTTPRequestHandler):
         query = parse_qs(parts.query, keep_blank_values=True)
         body = self._body()
         self.objects.asked.append((self.command, key))
-        self.objects.conditions += [
-            (key, f"{name}: {value}") for name, value in self.headers.items() if name.lower().startswith("if-")
-        ]
         status, headers, content = self._answer(key, query, body)
         self.send_response(status)
         for name, value in ({"Content-Length": str(len(content))} | headers).items():
@@ -107,8 +103,6 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command == "DELETE":
             there.pop(key, None)
             return 204, {}, b""
-        if self._unmet(key):
-            return 412, {}, b"<Error><Code>PreconditionFailed</Code></Error>"
         if self.command in ("PUT", "POST"):
             return self._stored(key, query, body)
         if key not in there:
@@ -120,11 +114,6 @@ class _Handler(BaseHTTPRequestHandler):
             return 200, known | {"Content-Length": str(len(content))}, content
         begin, end = int(asked[1]), min(int(asked[2]), len(content) - 1)
         return 206, known | {"Content-Range": f"bytes {begin}-{end}/{len(content)}"}, content[begin : end + 1]
-
-    def _unmet(self, key: str) -> bool:
-        own = tag(self.objects.there[key][0]) if key in self.objects.there else None
-        wanted, other = self.headers.get("If-Match"), self.headers.get("If-None-Match")
-        return (wanted is not None and wanted != own) or (other == "*" and own is not None)
 
     def _stored(self, key: str, query: dict[str, list[str]], body: bytes) -> tuple[int, dict[str, str], bytes]:
         uploads = self.objects.uploads

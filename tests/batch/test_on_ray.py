@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -11,8 +12,8 @@ import pytest
 from gpu_repo_runtime.batch.exits import JobError
 from gpu_repo_runtime.batch.onray import places_for
 
-from tests.batch.conftest import Job, Output, texts, write_jsonl
-from tests.batch.ray_cluster import begun, done, members, python_with_ray, two_nodes, wait_for  # noqa: F401 - fixtures
+from tests.batch.conftest import PACKAGE, Job, Output, texts, write_jsonl
+from tests.batch.ray_cluster import begun, done, head, members, python_with_ray, two_nodes, wait_for  # noqa: F401 - fixtures
 
 OPTIONS = ("--part-rows", 25, "--batch-size", 8, "--on-error", "quarantine", "--max-bad", "0.5")
 
@@ -159,3 +160,21 @@ def test_stops_bad_rows_and_a_lost_node(cluster, folder, whole, arguments):
     os.killpg(cluster.nodes[1].pid, signal.SIGKILL)
     said = done(process)
     assert lost.digest() == whole.digest(), said
+
+
+@pytest.mark.release
+@pytest.mark.parametrize(("other", "what"), [("model.py", "code"), ("weights.bin", "weights")])
+def test_a_node_whose_code_or_weights_are_others_is_refused(python, child, tmp_path, out, other, what):
+    """The second node sees a package of its own where the first one has the checkout's, as in another image."""
+    own = tmp_path / "src"
+    shutil.copytree(child / "src", own)
+    with (own / PACKAGE / other).open("a") as file:
+        file.write("# another version\n")
+    lines = write_jsonl(tmp_path / "a.jsonl", texts(300))
+    with head(python, child) as cluster:
+        mounted = f"mount --bind {own} {child / 'src'} && exec "
+        cluster.join(("unshare", "--mount", "sh", "-c", mounted + '"$0" "$@"'))
+        cluster.has(2)
+        said = done(cluster.run("--input", lines, "--output", out.path, "--part-rows", 25), 78)
+        assert f"the {what}" in said
+        assert not out.complete

@@ -77,6 +77,7 @@ REFUSED: dict[str, tuple[str, list[str], str]] = {
     "files of a text": (TABLE, ["--columns", "age=x", "--files", "photo"], "--files photo: that is not a column"),
     "which columns": (ROW, [], "Input is list[float], and the input has 2 columns: choose one with --columns"),
     "two for one": (ROW.replace("list[float]", "float"), ["--columns", "x,y"], "which is one column"),
+    "a dict": (ROW.replace("list[float]", "dict[str, float]").replace("([1.0, 2.0], [0.5, -1.0])", "({},)"), [], "use JSON Lines"),
     "parameters of none": (TABLE, ["--columns", "age=x", "--parameter", "a=1"], "the model has no class Parameters"),
 }  # fmt: skip
 
@@ -118,6 +119,34 @@ def test_lines_that_are_lists_are_inputs(made, tmp_path, out):
     assert made(ROW)("--input", tmp_path / "a.jsonl", "--output", out.path, *options) == 0
     assert [(row["row"], row["prediction"]) for row in out.rows()] == [(0, 8.0), (2, -2.0)]
     assert [row["row"] for row in out.quarantined()] == [3]
+
+
+def test_lines_of_one_of_several_classes_are_inputs(made, tmp_path, out):
+    source = """
+        from pydantic import BaseModel
+
+        class Cat(BaseModel):
+            lives: int
+
+        class Dog(BaseModel):
+            name: str
+
+        Input = Cat | Dog
+        Output = str
+
+        class Model:
+            examples = (Cat(lives=9),)
+
+            def load(self, device: str) -> None: ...
+
+            def predict(self, batch: list[Input]) -> list[Output]:
+                return [type(one).__name__ for one in batch]
+    """
+    options = ("--output", out.path, "--on-error", "quarantine", "--max-bad", 0.5)
+    write(tmp_path / "a.jsonl", [{"lives": 7}, {"name": "Rex"}, {"wings": 2}])
+    assert made(source)("--input", tmp_path / "a.jsonl", *options) == 0
+    assert [row["prediction"] for row in out.rows()] == ["Cat", "Dog"]
+    assert [row["row"] for row in out.quarantined()] == [2]
 
 
 @pytest.mark.parametrize("name", FORMATS)
