@@ -1,15 +1,63 @@
-"""The memory that a run needs does not grow with its input."""
+"""The memory of a run grows neither with its input nor with its rows; --part-bytes holds for rows of many bytes."""
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import json
 import re
 import time
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from tests.batch.conftest import write_parquet
+from tests.batch.conftest import write_jsonl, write_parquet
+
+PUT_ASIDE = ("--on-error", "quarantine", "--max-bad", 1)
+MIB = 1 << 20
+
+
+def groups_of(path: Path, *groups: pa.Table) -> Path:
+    """Write a Parquet file of these row groups."""
+    with pq.ParquetWriter(path, groups[0].schema) as writer:
+        for group in groups:
+            writer.write_table(group, row_group_size=len(group))
+    return path
+
+
+def test_each_row_group_is_cut_by_its_own_rows(job, tmp_path, out):
+    small = pa.table({"text": [f"row {n}" for n in range(5000)]})
+    large = pa.table({"text": [f"{n} " + "x" * 50_000 for n in range(100)]})
+    source = groups_of(tmp_path / "a.parquet", small, large, small)
+    assert job("--input", source, "--output", out.path, "--part-bytes", MIB) == 0
+    sizes = [
+        sum(len(text) for text in pq.read_table(part)["text"].to_pylist())
+        for part in sorted((out.path / "data").iterdir())
+    ]
+    assert max(sizes) <= MIB, "a part is larger than --part-bytes"
+    assert len(sizes) < 12, "small rows are cut as large ones are"
+    rows = out.rows()
+    assert [row["row"] for row in rows] == list(range(10_100))
+    assert [row["text"] for row in rows] == [
+        text for group in (small, large, small) for text in group["text"].to_pylist()
+    ]
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_parts_of_uneven_groups_are_each_done_once(job, tmp_path, out, shards):
+    groups = [
+        pa.table({"text": [f"{group} {n} " + "y" * (group % 3 * 2000) for n in range(37 * (group + 1))]})
+        for group in range(6)
+    ]
+    source = groups_of(tmp_path / "a.parquet", *groups)
+    options = ("--part-bytes", 30_000, "--part-rows", 50)
+    for shard in range(shards):
+        assert job("--input", source, "--output", out.path, *options, "--shard", f"{shard}/{shards}") == 0
+    assert [row["text"] for row in out.rows()] == [text for group in groups for text in group["text"].to_pylist()]
+
 
 LIMIT = 1.1
 # A column of a row group is not held as a whole.
@@ -29,6 +77,40 @@ def peak(job, source, output, *options) -> int:
     assert process.returncode == 0, said
     assert highest > 10_000, f"{highest} KiB: that was not the process that works"
     return highest
+
+
+PART = 8 * MIB
+ROWS = 1000
+# What three parts of 8 MiB need, with what is made of them meanwhile and what the allocators keep; no more than a third
+# of what all rows would need.
+MOST = 260 * MIB
+
+
+def write_large(kind: str, path: Path, count: int) -> Path:
+    """Write rows of 150 kB that cannot be made smaller, in text formats as base64; in Parquet with small pages."""
+    texts = [base64.b64encode(np.random.default_rng(n).bytes(112_500)).decode() for n in range(count)]
+    found = path.with_suffix(f".{kind}")
+    if kind == "parquet":
+        pq.write_table(pa.table({"text": texts}), found, write_batch_size=4)
+    elif kind == "csv":
+        found.write_text("text\n" + "".join(f"{text}\n" for text in texts))
+    else:
+        write_jsonl(found, texts)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv"])
+def test_memory_is_that_of_some_parts(job, tmp_path, kind):
+    options = ("--part-bytes", PART, "--on-error", "fail")
+    needed = {
+        count: peak(job, write_large(kind, tmp_path / f"rows-{count}", count), tmp_path / f"out-{count}", *options)
+        for count in (1, ROWS)
+    }
+    more = (needed[ROWS] - needed[1]) * 1024
+    assert more <= MOST, f"{kind}: {needed} KiB for 1 and {ROWS} rows"
+    done = json.loads((tmp_path / f"out-{ROWS}" / "_manifest.json").read_text())
+    assert done["written"] == ROWS
 
 
 @pytest.mark.release

@@ -77,7 +77,7 @@ REFUSED: dict[str, tuple[str, list[str], str]] = {
     "files of a text": (TABLE, ["--columns", "age=x", "--files", "photo"], "--files photo: that is not a column"),
     "which columns": (ROW, [], "Input is list[float], and the input has 2 columns: choose one with --columns"),
     "two for one": (ROW.replace("list[float]", "float"), ["--columns", "x,y"], "which is one column"),
-    "a dict": (ROW.replace("list[float]", "dict[str, float]").replace("([1.0, 2.0], [0.5, -1.0])", "({},)"), [], "use JSON Lines"),
+    "a dict": (ROW.replace("list[float]", "dict[str, float]"), [], "use JSON Lines"),
     "parameters of none": (TABLE, ["--columns", "age=x", "--parameter", "a=1"], "the model has no class Parameters"),
 }  # fmt: skip
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import importlib
 import os
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from tests.batch.conftest import PACKAGE, Job, Output, texts, write_jsonl
+from tests.batch.conftest import PACKAGE, texts, write_jsonl
 from tests.sampling import sampled
 
 MODEL = """
@@ -32,15 +30,6 @@ class Model:
 """
 
 
-@pytest.fixture(scope="module")
-def telling(child: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a child whose model answers with the threads that it may start."""
-    folder = tmp_path_factory.mktemp("telling") / "child"
-    shutil.copytree(child, folder)
-    (folder / "src" / PACKAGE / "model.py").write_text(MODEL)
-    return folder
-
-
 @pytest.fixture
 def cores(monkeypatch) -> ModuleType:
     """Return the module, as it is where nobody has asked for a number of threads."""
@@ -49,23 +38,16 @@ def cores(monkeypatch) -> ModuleType:
     return module
 
 
-def threads(child: Path, tmp_path: Path, workers: int, asked: dict[str, str]) -> set[str]:
-    """Run the job; return what its models said."""
-    lines = write_jsonl(tmp_path / "in.jsonl", [f"text {number}" for number in range(40)])
-    out = Output(tmp_path / "out")
-    clean = {name: value for name, value in os.environ.items() if not name.endswith("_THREADS")}
-    options = ["--input", lines, "--output", out.path, "--part-rows", 10, "--workers", workers, "--device", "cpu"]
-    command = [sys.executable, "-m", f"{PACKAGE}.job", "run", *map(str, options)]
-    environment = {**clean, "PYTHONPATH": Job(child).path, **asked}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return {row["threads"] for row in out.rows()}
-
-
 @pytest.mark.parametrize("workers", sampled([2, 3], [2]))
-def test_workers_share_the_cores(telling, cores, tmp_path, workers):
+def test_workers_share_the_cores(made, cores, monkeypatch, tmp_path, out, workers):
+    for name in [name for name in os.environ if name.endswith("_THREADS")]:
+        monkeypatch.delenv(name)
+    lines = write_jsonl(tmp_path / "in.jsonl", texts(40))
+    process = made(MODEL).start("--input", lines, "--output", out.path, "--part-rows", 10, "--workers", workers)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 0, said
     share = max(1, cores.usable_cores() // workers)
-    assert threads(telling, tmp_path, workers, {}) == {f"{share} {share} {share}"}
+    assert {row["threads"] for row in out.rows()} == {f"{share} {share} {share}"}
 
 
 CPU_OF_VERSION_1 = {"cpu/cpu.cfs_quota_us": "50000\n", "cpu/cpu.cfs_period_us": "50000\n"}
