@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.batch.conftest import Output, texts, write_jsonl, write_parquet
+from tests.batch.test_exactly_once import OPTIONS, kill_until
 
 FILES = 100
 ROWS = 3
@@ -124,17 +124,7 @@ def test_shards_share_the_work_and_the_last_one_publishes(job, folder, tmp_path,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_the_same_bytes_after_kills(job, folder, tmp_path, out, number):
+def test_the_same_bytes_after_kills(job, folder, tmp_path, number):
     whole = Output(tmp_path / "whole")
-    arguments = ("--input", folder, *QUARANTINE, "--batch-size", 4)
-    assert job(*arguments, "--output", whole.path) == 0
-    for _ in range(3):
-        process = job.start(*arguments, "--output", out.path, SLOW="0.05")
-        done = len(list((out.path / "_parts").glob("*.parquet")))
-        while len(list((out.path / "_parts").glob("*.parquet"))) < done + 2 and process.poll() is None:
-            time.sleep(0.01)
-        process.send_signal(number)
-        process.communicate(timeout=60)
-        assert process.returncode != 0
-    assert job(*arguments, "--output", out.path) == 0
-    assert out.digest() == whole.digest()
+    assert job("--input", folder, "--output", whole.path, *OPTIONS) == 0
+    kill_until(job, folder, whole, tmp_path, number, stops=3)
