@@ -169,6 +169,30 @@ def test_a_nested_document(made, tmp_path, out, name):
     assert second == {"total": 0.0, "dearest": None}
 
 
+@pytest.mark.parametrize("name", FORMATS)
+def test_lists_and_objects_of_texts(made, tmp_path, out, name):
+    source = """
+        from pydantic import BaseModel
+
+        class Input(BaseModel):
+            words: list[str]
+            notes: dict[str, str] | None = None
+
+        Output = str
+
+        class Model:
+            examples = (Input(words=["a"]),)
+
+            def load(self, device: str) -> None: ...
+
+            def predict(self, batch: list[Input]) -> list[Output]:
+                return [f"{'-'.join(one.words)} {(one.notes or {}).get('k')}" for one in batch]
+    """
+    source_of_rows = write(tmp_path / name, [{"words": ["a", "b"], "notes": {"k": "v"}}, {"words": [], "notes": None}])
+    assert made(source)("--input", source_of_rows, "--output", out.path) == 0
+    assert [row["prediction"] for row in out.rows()] == ["a-b v", " None"]
+
+
 def test_other_columns_than_fields_are_refused_where_the_model_forbids_them(made, tmp_path, out, capsys):
     source = write(tmp_path / "a.jsonl", [{"customer": "a", "lines": [], "id": 5}])
     job = made(DOCUMENT)

@@ -1,28 +1,26 @@
 """Which columns of the input make an owner's ``Input``: those of the fields of a class, or the columns of one value."""
 
-import datetime
-import typing
 from argparse import Namespace
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from types import NoneType, UnionType
-from typing import Any
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel, RootModel
-from pydantic.fields import FieldInfo
 
 from ..owntypes import read_name, shown
 from .exits import BadConfiguration
 
-SCALARS = {bool, int, float, Decimal, datetime.date, datetime.datetime, datetime.time, datetime.timedelta}
+SCALARS = {Literal, bool, int, float, Decimal, date, datetime, time, timedelta}
 
 
 @dataclass(frozen=True)
 class Field:
     """A field of ``Input`` and its column. An ``Input`` that is a value or a list is one field without a name.
 
-    kind: "scalar"; "text", which an empty cell is too; "bytes"; or "other", which text files contain as text or JSON.
+    kind: "scalar"; "text", which an empty cell is too; "bytes"; "nested", in text files JSON; or "other".
     """
 
     key: str
@@ -64,11 +62,13 @@ def fields_of(input_type: Any) -> list[Field]:
     """Return the fields of ``Input``; none where only a line of JSON is one: a dict, or one of several classes."""
     if is_class(input_type) and not is_class(input_type, RootModel):
         own = input_type.model_fields if input_type.model_config.get("extra") != "allow" else {}
-        return [_field(read_name(input_type, name), info) for name, info in own.items()]
-    types = [typing.get_origin(one) or one for one in _alternatives(input_type)]
-    if any(is_class(one, BaseModel | Mapping) or is_dataclass(one) for one in types):
+        return [
+            _field(read_name(input_type, name), info.annotation, bool(info.metadata), info.is_required())
+            for name, info in own.items()
+        ]
+    if any(is_class(one, BaseModel | Mapping) or is_dataclass(one) for one in _alternatives(input_type)):
         return []
-    return [Field("", _kind(input_type))]
+    return [_field("", input_type)]
 
 
 def is_class(found: Any, base: Any = BaseModel) -> bool:
@@ -76,13 +76,12 @@ def is_class(found: Any, base: Any = BaseModel) -> bool:
     return isinstance(found, type) and issubclass(found, base)
 
 
-def _field(key: str, info: FieldInfo) -> Field:
-    kind = _kind(info.annotation)
-    if kind == "text" and info.metadata:
+def _field(key: str, annotation: Any, is_limited: bool = False, required: bool = True) -> Field:
+    kind = _kind(annotation)
+    if kind == "text" and is_limited:
         # An empty cell is no value of a text with a pattern or a length.
         kind = "other"
-    is_nullable = not {NoneType, Any}.isdisjoint(_alternatives(info.annotation))
-    return Field(key, kind, required=info.is_required(), nullable=is_nullable)
+    return Field(key, kind, required, nullable=not {NoneType, Any}.isdisjoint(_alternatives(annotation)))
 
 
 def _kind(annotation: Any) -> str:
@@ -90,18 +89,24 @@ def _kind(annotation: Any) -> str:
     if bytes in types:
         return "bytes"
     # A text with a note, which may be a pattern, is none of these.
-    if annotation is str or str in typing.get_args(annotation):
+    if str in (get_args(annotation) if _is_union(annotation) else (annotation,)):
         return "text"
+    if any(is_dataclass(one) or (is_class(one, BaseModel | Collection) and not is_class(one, str)) for one in types):
+        return "nested"
     return "scalar" if types <= SCALARS else "other"
 
 
 def _alternatives(annotation: Any) -> list[Any]:
-    """Return the types of which a value has one, without notes."""
-    if typing.get_origin(annotation) is typing.Annotated:
-        return _alternatives(typing.get_args(annotation)[0])
-    if typing.get_origin(annotation) in (typing.Union, UnionType):
-        return [one for option in typing.get_args(annotation) for one in _alternatives(option)]
-    return [annotation]
+    """Return the types of which a value has one, without notes and types of items."""
+    if get_origin(annotation) is Annotated:
+        return _alternatives(get_args(annotation)[0])
+    if _is_union(annotation):
+        return [one for option in get_args(annotation) for one in _alternatives(option)]
+    return [get_origin(annotation) or annotation]
+
+
+def _is_union(annotation: Any) -> bool:
+    return get_origin(annotation) in (Union, UnionType)
 
 
 def input_columns(
@@ -131,7 +136,7 @@ def input_columns(
                     "name such columns in --keep, or leave out extra='forbid'"
                 )
     else:
-        fields = _of_value(fields[0], there, chosen, what)
+        fields = _of_value(input_type, there, chosen, what)
     for field in fields if names is not None else ():
         _check(field, there)
     columns = {field.key: field.column for field in fields}
@@ -141,15 +146,23 @@ def input_columns(
     return InputColumns(tuple(fields), frozenset(columns.get(name, name) for name in asked.files), asked.root)
 
 
-def _of_value(field: Field, names: Sequence[str], chosen: Sequence[str], what: str) -> list[Field]:
-    several = "" if field.kind == "scalar" else ", or several in the order of the items"
+def _of_value(input_type: Any, names: Sequence[str], chosen: Sequence[str], what: str) -> list[Field]:
+    items = _items(input_type)
     if not chosen and len(names) != 1:
-        how = f"choose one with --columns{several}; {listed(names)}"
-        raise BadConfiguration(f"Input is {what}, and the input has {len(names)} columns: {how}")
-    if len(chosen) > 1 and not several:
+        how = "choose one with --columns" + (", or several in the order of the items" if items else "")
+        raise BadConfiguration(f"Input is {what}, and the input has {len(names)} columns: {how}; {listed(names)}")
+    if len(chosen) > 1 and not items:
         raise BadConfiguration(f"Input is {what}, which is one column; --columns names {', '.join(chosen)}")
-    kind = "text" if len(chosen) > 1 else field.kind
-    return [replace(field, column=column, kind=kind) for column in chosen or names]
+    form = Union[items] if len(chosen) > 1 else input_type  # noqa: UP007
+    return [replace(_field("", form), column=column) for column in chosen or names]
+
+
+def _items(annotation: Any) -> tuple[Any, ...]:
+    """Return the types of the items of a list or tuple."""
+    if get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    is_list = get_origin(annotation) in (list, tuple, Sequence)
+    return tuple(one for one in get_args(annotation) if one is not ...) if is_list else ()
 
 
 def _of_class(fields: Sequence[Field], names: Sequence[str], chosen: Sequence[str], what: str) -> list[Field]:

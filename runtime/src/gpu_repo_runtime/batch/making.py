@@ -123,7 +123,7 @@ class Maker:
             elif not cell:
                 # Where the field has a default, it is left out.
                 found |= {field.column: None} if field.required and field.nullable else {}
-            elif field.kind == "other" and cell[0] in "[{":
+            elif field.kind == "nested":
                 found[field.column] = self._json.decode(cell)
             else:
                 if field.kind == "scalar" and _is_too_large(cell):

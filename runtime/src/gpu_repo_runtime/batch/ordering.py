@@ -85,7 +85,7 @@ def _lengths(values: pa.Array, typed: InputColumns) -> np.ndarray:
     """Return (values,) int64: about how long the texts of inputs are; zeros where they have none."""
     if pa.types.is_string(values.type):
         return estimate(values)
-    texts = {field.column for field in typed.fields if field.kind == "text"}
+    texts = {field.column for field in typed.fields if field.kind in ("text", "other")}
     fields = [field.name for field in values.type if pa.types.is_string(field.type) and field.name in texts]
     lengths = [estimate(values.field(name).fill_null("")) for name in fields]
     return sum(lengths, np.zeros(len(values), np.int64))
