@@ -221,5 +221,5 @@ def test_two_processes_stop_at_the_same_step_and_resume_to_the_same_weights(torc
     assert [path.name for path in (stopped / "checkpoint").glob("[0-9]*")] == ["20"], done.stderr
     done = training.train(torch_python, tmp_path, stopped, *options, processes=2)
     assert done.returncode == 0, done.stderr
-    assert "going on: epoch 1" in done.stderr
+    assert "resumed: 0 of 2 epochs done, step 20" in done.stderr
     assert training.outcome(stopped) == training.outcome(whole)
