@@ -28,7 +28,6 @@ def parser() -> argparse.ArgumentParser:
         )
         return sub
 
-    verb("plan", build.plan, "write the build plans and the bake file")
     verb("build", build.build, "build one row after another").add_argument("--devel", action="store_true")
     verb("lock", lock.renew, "resolve a row again and show what changes").add_argument("--upgrade", action="store_true")
     verb("check", check.check, "prove the rows against the locks")

@@ -6,10 +6,10 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from .catalog import ROOT, ImageError
+from .catalog import BUILD, ROOT, ImageError
 from .check import check_rows
 from .package_index import secret_pip_conf
-from .plan import write_bake_file
+from .plan import build_options, write_plan
 from .platforms import own_platform, rows_on
 
 
@@ -24,7 +24,7 @@ def run(command: list[str], problem: str) -> None:
 
 
 def check_engine() -> None:
-    """Raise ImageError where no Docker Engine answers, or the docker command has no buildx, which reads the plan."""
+    """Raise ImageError where no Docker Engine answers or the docker command has no buildx, which builds."""
     # Without a server `docker info` may still end with 0.
     command = ["docker", "info", "--format", "{{.ServerVersion}}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -35,24 +35,17 @@ def check_engine() -> None:
         raise ImageError("docker buildx is not installed here: install it (Debian: apt-get install docker-buildx)")
 
 
-def plan(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
-    """Write the plans and the bake file."""
-    rows_on(catalog, arguments.image, own_platform())
-    print(f"wrote {write_bake_file(catalog, arguments.registry, own_platform())}")
-
-
 def build(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     """Build the chosen rows one after another; the installer's cache is dropped in between (KEEP_CACHE=1 keeps it)."""
     rows = rows_on(catalog, arguments.image, own_platform())
     check_rows(catalog, rows)
     check_engine()
-    bake_file = write_bake_file(catalog, arguments.registry, own_platform())
+    command = ["docker", "buildx", "build", "--load", "--progress=plain" if os.environ.get("CI") else "--progress=auto"]
     for row in rows:
-        target = row["name"] + ("-devel" if arguments.devel else "")
-        progress = "--progress=plain" if os.environ.get("CI") else "--progress=auto"
+        write_plan(catalog, row, BUILD / row["name"])
+        options = build_options(catalog, row, arguments.registry, "devel" if arguments.devel else "runtime")
         with secret_pip_conf() as secret:
-            command = ["docker", "buildx", "bake", "--file", str(bake_file), progress, *secret, "--load", target]
-            run(command, f"the image {target} was not built (see above)")
+            run([*command, *secret, *options], f"the image {row['name']} was not built (see above)")
         if not os.environ.get("KEEP_CACHE"):
             prune = ["docker", "builder", "prune", "--force", "--filter", "type=exec.cachemount"]
             subprocess.run(prune, stdout=subprocess.DEVNULL, check=False)

@@ -28,11 +28,6 @@ def pinned(pins: dict[str, Pin], *patterns: str) -> str:
     return versions.pop() if len(versions) == 1 else ""
 
 
-def major_minor(version: str) -> str:
-    """Return the first two numbers of a version."""
-    return ".".join(version.split(".")[:2])
-
-
 def row_problems(catalog: dict[str, Any], row: dict[str, Any]) -> list[str]:
     """Return every contradiction between a row, its lock and the catalogue's own rules; none when all is well."""
     frameworks = dict.fromkeys(one["image_framework"] for one in catalog["frameworks"])
@@ -53,11 +48,11 @@ def row_problems(catalog: dict[str, Any], row: dict[str, Any]) -> list[str]:
 
 def version_problems(row: dict[str, Any], pins: dict[str, Pin]) -> list[str]:
     """Return where the row names another version than the lock pins."""
-    framework = row["framework"]
+    framework, cuda = row["framework"], pinned(pins, r"nvidia-cuda-runtime(-cu\d+)?")
     expected = {
         "cudnn": (str(row["cudnn"]), pinned(pins, r"nvidia-cudnn-cu\d+")),
         "nccl": (str(row["nccl"]), pinned(pins, r"nvidia-nccl-cu\d+")),
-        "cuda": (str(row["cuda"]), major_minor(pinned(pins, r"nvidia-cuda-runtime(-cu\d+)?"))),
+        "cuda": (str(row["cuda"]), ".".join(cuda.split(".")[:2])),
         "framework_version": (
             str(row["framework_version"]),
             pins[framework].version if framework in pins else "",

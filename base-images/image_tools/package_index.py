@@ -34,7 +34,7 @@ def lock_environment() -> dict[str, str]:
 
 @contextmanager
 def secret_pip_conf() -> Iterator[list[str]]:
-    """Yield the options of `docker buildx bake` that pass the settings on as a secret, in no layer; none if unset."""
+    """Yield the options of `docker buildx build` that pass the settings on as a secret, in no layer; none if unset."""
     settings = remote_settings()
     if not settings:
         yield []
@@ -42,4 +42,4 @@ def secret_pip_conf() -> Iterator[list[str]]:
     with tempfile.NamedTemporaryFile("w", suffix=".conf") as file:  # only its owner reads it
         file.write("[global]\n" + "".join(f"{key} = {value}\n" for key, value in settings.items()))
         file.flush()
-        yield ["--set", f"*.secrets=id=pip.conf,src={Path(file.name).resolve()}"]
+        yield ["--secret", f"id=pip.conf,src={Path(file.name).resolve()}"]

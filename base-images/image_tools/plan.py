@@ -1,4 +1,4 @@
-"""Turn rows of the catalogue into build plans: one folder per image and one bake file for all."""
+"""Turn a row of the catalogue into a build plan, a folder that the Dockerfile reads, and the options of the build."""
 
 import json
 import os
@@ -13,7 +13,6 @@ from .catalog import (
     BUILD,
     DEFAULT_PLATFORM,
     FOLDER,
-    ROOT,
     ImageError,
     Pin,
     installed_pins,
@@ -24,7 +23,6 @@ from .catalog import (
     target_environment,
     toolchain_path,
 )
-from .platforms import rows_on
 
 LABEL_PREFIX, OCI_PREFIX = "org.gpu-repo-family", "org.opencontainers.image"
 MOUNTED = ("ca", "cache", "debian", "gpu_smoke", "kit", "modules", "plan", "recipe")  # the folders of /build
@@ -164,50 +162,25 @@ def write_devel_plan(catalog: dict[str, Any], row: dict[str, Any], pins: dict[st
     (folder / "toolchain.txt").write_text(requirements_text(applicable))
 
 
-def bake_target(catalog: dict[str, Any], row: dict[str, Any], registry: str, stage: str) -> dict[str, Any]:
-    """Return the bake target of a row; `stage` is runtime or devel."""
+def build_options(catalog: dict[str, Any], row: dict[str, Any], registry: str, stage: str = "runtime") -> list[str]:
+    """Return the options of `docker buildx build` for a row whose plan is written; `stage` is runtime or devel."""
     with_nvcc = stage == "devel" and toolchain_path(row).is_file()
     machine_code = row["compute_capabilities"]["sass"]
     tag = str(catalog["release"]) + ("" if stage == "runtime" else f"-{stage}")
-    return {
-        "context": str(FOLDER),
-        "dockerfile": "Dockerfile",
-        "target": "devel-cuda" if with_nvcc else stage,
-        "contexts": {"plan": str(BUILD / row["name"])},
-        "args": {
-            "OS_IMAGE": "${OS_IMAGE}",
-            "UNKNOWN_ROOTS": "${UNKNOWN_ROOTS}",
-            "DRIVER_MIN": str(row["driver_min"]),
-            "TORCH_ARCHITECTURES": " ".join(machine_code),
-            "CMAKE_ARCHITECTURES": ";".join(f"{value.replace('.', '')}-real" for value in machine_code),
-            "SOURCE_DATE_EPOCH": str(created(row["name"])),
-        },
-        "labels": labels(catalog, row),
-        "tags": [f"{registry}/{row['name']}:{tag}"],
-        "platforms": [platform_of(row)],
+    arguments = {
+        "OS_IMAGE": os.environ.get("OS_IMAGE") or catalog["operating_system"],
+        "UNKNOWN_ROOTS": os.environ.get("UNKNOWN_ROOTS") or "reject",
+        "DRIVER_MIN": row["driver_min"],
+        "TORCH_ARCHITECTURES": " ".join(machine_code),
+        "CMAKE_ARCHITECTURES": ";".join(f"{value.replace('.', '')}-real" for value in machine_code),
+        "SOURCE_DATE_EPOCH": created(row["name"]),
     }
-
-
-def write_bake_file(catalog: dict[str, Any], registry: str, platform: str = DEFAULT_PLATFORM) -> Path:
-    """Write the plans of all live rows on a platform and the bake file over them; return the bake file's path."""
-    rows = rows_on(catalog, "", platform)
-    targets: dict[str, Any] = {}
-    for row in rows:
-        write_plan(catalog, row, BUILD / row["name"])
-        targets[row["name"]] = bake_target(catalog, row, registry, "runtime")
-        targets[f"{row['name']}-devel"] = bake_target(catalog, row, registry, "devel")
-    names = [row["name"] for row in rows]
-    bake = {
-        "variable": {
-            "OS_IMAGE": {"default": catalog["operating_system"]},
-            "UNKNOWN_ROOTS": {"default": "reject"},
-        },
-        "group": {
-            "default": {"targets": names},
-            "devel": {"targets": [f"{name}-devel" for name in names]},
-        },
-        "target": targets,
-    }
-    path = BUILD / "docker-bake.json"
-    path.write_text(json.dumps(bake, indent=2) + "\n")
-    return path.relative_to(ROOT)
+    return [
+        f"--target={'devel-cuda' if with_nvcc else stage}",
+        f"--platform={platform_of(row)}",
+        f"--build-context=plan={BUILD / row['name']}",
+        *(f"--build-arg={name}={value}" for name, value in arguments.items()),
+        *(f"--label={name}={value}" for name, value in labels(catalog, row).items()),
+        f"--tag={registry}/{row['name']}:{tag}",
+        str(FOLDER),
+    ]

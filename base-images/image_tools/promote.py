@@ -14,8 +14,8 @@ from . import cosign, registry
 from .catalog import BUILD, ImageError, differences, find_row
 from .plan import OCI_PREFIX, labels, platform_of
 from .provenance import check_provenance, predicate
-from .push import Pushed, push_signed, read_pushed, staging_of, told_or_pushed
-from .record import RECORD, check_writable, entry, read_record, write_entry
+from .push import push_signed, staging_of, told_or_pushed
+from .record import RECORD, Pushed, check_writable, entry, read_record, write_entry
 from .roots import check_roots
 from .sbom import packages_id, packages_of, write_sbom
 from .smoke import check_record, demanded, pull, smoke_digest, told_record
@@ -36,13 +36,6 @@ def is_promoted(repository: str, moving: str, packages: str) -> bool:
     """Tell whether the moving tag, what was promoted last, is the image that has these packages (their own tag)."""
     last, same = registry.find(f"{repository}:{moving}"), registry.find(f"{repository}:{packages}")
     return last is not None and same is not None and same.digest == last.digest
-
-
-def candidate(catalog: dict[str, Any], row: dict[str, Any], arguments: argparse.Namespace) -> Pushed:
-    """Return what is to be promoted: noted by a push elsewhere, told by its digest, or pushed now."""
-    if arguments.pushed:
-        return read_pushed(Path(arguments.pushed))
-    return told_or_pushed(arguments) if arguments.digest else push_signed(catalog, row, arguments)
 
 
 def check_place(pushed: Pushed, row: dict[str, Any], arguments: argparse.Namespace) -> None:
@@ -113,7 +106,8 @@ def promote(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     check_writable(path)
     key = cosign.signer("release", arguments.sign)
     repository, require = f"{arguments.registry}/{row['name']}", arguments.require or demanded(row)
-    pushed = candidate(catalog, row, arguments)
+    named = arguments.digest or arguments.pushed
+    pushed = told_or_pushed(arguments) if named else push_signed(catalog, row, arguments)
     known = (read_record(path) or read_record(RECORD)).get(row["name"], {})
     if known.get("digest") == pushed.digest and known.get("smoke", {}).get("require") == require:
         for tag in (known["tag"], str(catalog["release"])):

@@ -7,15 +7,12 @@ image's index: its digest would be another at every build.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from . import cosign
 from .catalog import ImageError, lock_path, sha256_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from .push import Pushed
+from .record import Pushed
 
 BUILD_TYPE, BUILDER = "urn:gpu-repo-family:make-images:1", "urn:gpu-repo-family:make-push"
 RUNS = ("BUILD_URL", "CI_JOB_URL", "GITHUB_RUN_ID")  # what Jenkins, GitLab and GitHub call a run

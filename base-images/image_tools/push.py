@@ -5,7 +5,7 @@ import hashlib
 import json
 import subprocess
 import tempfile
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,22 +15,9 @@ from .build import check_engine, local_tag, save
 from .catalog import BUILD, DEFAULT_REGISTRY, ROOT, ImageError
 from .platforms import own_platform, rows_on
 from .provenance import predicate
+from .record import Pushed, pushed_file
 
 VOLATILE_LABELS = ("org.opencontainers.image.created", "org.opencontainers.image.version")
-
-
-@dataclass(frozen=True)
-class Pushed:
-    """What a push left: the image as name@digest, the commit it was made from, and when (the mark of this one push)."""
-
-    image: str
-    commit: str
-    pushed: str
-
-    @property
-    def digest(self) -> str:
-        """The digest of the image, sha256:..."""
-        return self.image.rpartition("@")[2]
 
 
 def content_id(layers: list[str], config: dict[str, Any]) -> str:
@@ -42,15 +29,6 @@ def content_id(layers: list[str], config: dict[str, Any]) -> str:
     labels = {key: value for key, value in (config.get("Labels") or {}).items() if key not in VOLATILE_LABELS}
     text = json.dumps([layers, kept, labels], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def local_content(tag: str) -> str:
-    """Return the content of an image of the local engine. Raises ImageError."""
-    done = subprocess.run(["docker", "image", "inspect", tag], capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise ImageError(f"{tag}: no such image here: {done.stderr.strip()[-300:]}")
-    [found] = json.loads(done.stdout)
-    return content_id(found["RootFS"]["Layers"], found["Config"])
 
 
 def pushed_content(reference: str) -> str:
@@ -68,10 +46,9 @@ def staging_of(arguments: argparse.Namespace) -> str:
 def push_row(catalog: dict[str, Any], row: dict[str, Any], arguments: argparse.Namespace) -> Pushed:
     """Push the local image of a row to its staging tag, unless that tag holds the same content already."""
     name = row["name"]
-    tag = built_tag(catalog, row, arguments)
+    tag, content = built(catalog, row, arguments)
     repository = f"{staging_of(arguments)}/{name}"
     BUILD.mkdir(parents=True, exist_ok=True)
-    content = local_content(tag)
     staging = f"{repository}:staging-{content}"
     with tempfile.TemporaryDirectory(dir=BUILD) as folder:
         found = registry.find(staging)
@@ -87,12 +64,14 @@ def push_row(catalog: dict[str, Any], row: dict[str, Any], arguments: argparse.N
     return Pushed(f"{repository}@{found.digest}", head(), datetime.now(UTC).isoformat(timespec="microseconds"))
 
 
-def built_tag(catalog: dict[str, Any], row: dict[str, Any], arguments: argparse.Namespace) -> str:
-    """Return the local tag of a row: built for this registry, else for none. Raises ImageError."""
+def built(catalog: dict[str, Any], row: dict[str, Any], arguments: argparse.Namespace) -> tuple[str, str]:
+    """Return the local tag of a row, built for this registry or else for none, and its content. Raises ImageError."""
     tags = [local_tag(catalog, row["name"], home) for home in (arguments.registry, DEFAULT_REGISTRY)]
     for tag in tags:
-        if subprocess.run(["docker", "image", "inspect", tag], capture_output=True, check=False).returncode == 0:
-            return tag
+        done = subprocess.run(["docker", "image", "inspect", tag], capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            [found] = json.loads(done.stdout)
+            return tag, content_id(found["RootFS"]["Layers"], found["Config"])
     raise ImageError(
         f"{tags[0]}: no such image here; build it with `make images IMAGE={row['name']} REGISTRY={arguments.registry}`"
     )
@@ -116,27 +95,15 @@ def head() -> str:
     return result.stdout.strip()
 
 
-def pushed_file(name: str) -> Path:
-    """Return the file where `make push` notes what it pushed, for the machines that test and promote it."""
-    return BUILD / "pushed" / f"{name}.json"
-
-
-def read_pushed(file: Path) -> Pushed:
-    """Return what `make push` noted. Raises ImageError."""
+def told_or_pushed(arguments: argparse.Namespace) -> Pushed:
+    """Return the digest that was told, else what `make push` noted, here or in a file. Raises ImageError."""
+    if arguments.digest:
+        return Pushed(f"{staging_of(arguments)}/{arguments.image}@{arguments.digest}", head(), "")
+    file = Path(getattr(arguments, "pushed", "") or pushed_file(arguments.image))
     try:
         return Pushed(**json.loads(file.read_text()))
     except (OSError, ValueError, TypeError) as error:
-        raise ImageError(f"{file}: cannot read what was pushed: {error}; `make push` writes it") from error
-
-
-def told_or_pushed(arguments: argparse.Namespace) -> Pushed:
-    """Return the digest that was told, else what `make push` noted here. Raises ImageError."""
-    if arguments.digest:
-        return Pushed(f"{staging_of(arguments)}/{arguments.image}@{arguments.digest}", head(), "")
-    file = pushed_file(arguments.image)
-    if not file.exists():
-        raise ImageError(f"{arguments.image or 'no image'}: which digest? Say DIGEST=sha256:..., or `make push` first")
-    return read_pushed(file)
+        raise ImageError(f"{file}: cannot read what was pushed: {error}; DIGEST=sha256:..., or `make push`") from error
 
 
 def push(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""The release record, base-images/released.json: which digest each row's children build on."""
+"""What was pushed, and the release record, base-images/released.json: which digest each row's children build on."""
 
 from __future__ import annotations
 
@@ -6,14 +6,34 @@ import argparse
 import json
 import os
 import shutil
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from . import registry
-from .catalog import FOLDER, ImageError, lock_path, sha256_of
+from .catalog import BUILD, FOLDER, ImageError, lock_path, sha256_of
 
 RECORD = FOLDER / "released.json"
+
+
+@dataclass(frozen=True)
+class Pushed:
+    """What a push left: the image as name@digest, the commit it was made from, and when (the mark of this one push)."""
+
+    image: str
+    commit: str
+    pushed: str
+
+    @property
+    def digest(self) -> str:
+        """The digest of the image, sha256:..."""
+        return self.image.rpartition("@")[2]
+
+
+def pushed_file(name: str) -> Path:
+    """Return the file where `make push` notes what it pushed, for the machines that test and promote it."""
+    return BUILD / "pushed" / f"{name}.json"
 
 
 def read_record(path: Path) -> dict[str, Any]:

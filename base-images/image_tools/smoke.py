@@ -12,7 +12,8 @@ from gpu_repo_runtime import patience
 from gpu_repo_runtime.verdict import Expected, smoke_problems
 
 from .catalog import BUILD, ImageError, find_row
-from .push import Pushed, told_or_pushed
+from .push import told_or_pushed
+from .record import Pushed
 
 ON_A_GPU = ("gpu", "framework", "model")
 

@@ -43,7 +43,7 @@ def test_a_lock_is_resolved_against_the_index_of_pips_settings(pip_conf: Path) -
 def test_a_build_gets_the_index_as_a_secret_file(pip_conf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The password is in no argument; a setting of uv wins; without settings there is no secret."""
     with package_index.secret_pip_conf() as options:
-        assert options[0] == "--set"
+        assert options[0] == "--secret"
         assert INDEX not in " ".join(options)
         file = Path(options[1].partition("src=")[2])
         assert f"index-url = {INDEX}\n" in file.read_text()
@@ -61,7 +61,8 @@ def test_a_build_gets_the_index_as_a_secret_file(pip_conf: Path, monkeypatch: py
 def test_push_takes_what_was_built_for_its_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`make images REGISTRY=ours`, `make push REGISTRY=ours`; an image that was built without REGISTRY counts too."""
     docker = tmp_path / "docker"
-    docker.write_text('#!/bin/sh\ngrep -qx "$3" "$BUILT"\n')
+    told = '[{"RootFS": {"Layers": []}, "Config": {}}]'
+    docker.write_text(f'#!/bin/sh\ngrep -qx "$3" "$BUILT" && echo \'{told}\'\n')
     docker.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setenv("BUILT", str(tmp_path / "built"))
@@ -70,10 +71,10 @@ def test_push_takes_what_was_built_for_its_registry(tmp_path: Path, monkeypatch:
     tag = f"ours.example.com/ml/plain-cu13:{CATALOG['release']}"
     for built in (tag, f"registry.example.com/ml/plain-cu13:{CATALOG['release']}"):
         (tmp_path / "built").write_text(f"{built}\n")
-        assert push.built_tag(CATALOG, row, arguments) == built
+        assert push.built(CATALOG, row, arguments)[0] == built
     (tmp_path / "built").write_text("")
     with pytest.raises(ImageError, match=r"make images IMAGE=plain-cu13 REGISTRY=ours\.example\.com/ml"):
-        push.built_tag(CATALOG, row, arguments)
+        push.built(CATALOG, row, arguments)
 
 
 def test_a_row_has_packages_of_debian_in_addition(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from pathlib import Path
 import docker
 import pytest
 from image_tools import build
-from image_tools.catalog import DEFAULT_REGISTRY, FOLDER, ROOT
-from image_tools.plan import FILE_TIME, MOUNTED, write_bake_file, write_root
+from image_tools.catalog import BUILD, DEFAULT_REGISTRY, FOLDER, ROOT, find_row
+from image_tools.plan import FILE_TIME, MOUNTED, build_options, write_plan, write_root
 
 from .conftest import CATALOG, ROWS
 
@@ -83,11 +83,13 @@ def test_two_builds_without_a_cache_give_the_same_image(client: docker.DockerCli
     Where other images are built beside it, the engine may write a layer in another order (docs/decisions/0023): then by
     the files of each layer.
     """
-    bake = ROOT / write_bake_file(CATALOG, DEFAULT_REGISTRY)
+    row = find_row(CATALOG, NAME)
+    write_plan(CATALOG, row, BUILD / NAME)
     tag = build.local_tag(CATALOG, NAME, DEFAULT_REGISTRY)
     found = []
     for number in range(2):
-        command = ["docker", "buildx", "bake", "--file", str(bake), "--progress=plain", "--no-cache", "--load", NAME]
+        options = build_options(CATALOG, row, DEFAULT_REGISTRY)
+        command = ["docker", "buildx", "build", "--progress=plain", "--no-cache", "--load", *options]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[-2000:]
         image = client.images.get(tag)

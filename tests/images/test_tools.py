@@ -170,19 +170,17 @@ def test_a_plan_holds_every_package_once_with_hashes(tmp_path: Path) -> None:
             assert lines[framework][0][0] == "framework", name
 
 
-def test_the_bake_file_has_a_target_per_row_and_a_group_for_all(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_a_build_has_the_tag_that_children_expect_and_a_system_that_a_team_can_pin(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One runtime and one devel target per live row, tagged as children expect, on an image that a team can pin."""
-    monkeypatch.setattr(plan, "BUILD", tmp_path / "build")
-    monkeypatch.setattr(plan, "ROOT", tmp_path)
-    bake = json.loads((tmp_path / plan.write_bake_file(CATALOG, "registry.example.com/ml")).read_text())
-    names = [row["name"] for row in live_rows(CATALOG)]
-    assert bake["group"]["default"]["targets"] == names
-    assert bake["target"].keys() == {*names, *(f"{name}-devel" for name in names)}
-    for name in names:
-        assert bake["target"][name]["tags"] == [f"registry.example.com/ml/{name}:{CATALOG['release']}"]
-    assert bake["variable"]["OS_IMAGE"]["default"] == CATALOG["operating_system"]
+    monkeypatch.delenv("OS_IMAGE", raising=False)
+    for name in ROWS:
+        for stage, end in (("runtime", ""), ("devel", "-devel")):
+            options = plan.build_options(CATALOG, find_row(CATALOG, name), "registry.example.com/ml", stage)
+            assert f"--tag=registry.example.com/ml/{name}:{CATALOG['release']}{end}" in options
+            assert f"--build-arg=OS_IMAGE={CATALOG['operating_system']}" in options
+    monkeypatch.setenv("OS_IMAGE", "ours/debian@sha256:1")
+    assert "--build-arg=OS_IMAGE=ours/debian@sha256:1" in plan.build_options(CATALOG, find_row(CATALOG, ROWS[0]), "r")
 
 
 def test_the_catalogue_is_safe_to_include_in_a_template() -> None:

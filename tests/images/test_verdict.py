@@ -23,7 +23,8 @@ from gpu_smoke.layers import (
     runtime,
     user_driver,
 )
-from image_tools import push, smoke
+from image_tools import record as records
+from image_tools import smoke
 from image_tools.catalog import find_row
 
 from .conftest import CATALOG
@@ -121,7 +122,7 @@ def test_what_is_no_record_is_refused() -> None:
 
 
 def test_the_record_of_a_release_tells_what_was_proved() -> None:
-    told = push.Pushed(f"host/ml-staging/torch-cu13@{DIGEST}", COMMIT, WHEN)
+    told = records.Pushed(f"host/ml-staging/torch-cu13@{DIGEST}", COMMIT, WHEN)
     kept = smoke.check_record(good("framework"), find_row(CATALOG, "torch-cu13"), told, "framework")
     assert (kept["require"], kept["verdict"], kept["on_a_gpu"]) == ("framework", "pass", True)
     assert kept["layers"]["kernels"] == "pass"

@@ -37,9 +37,11 @@ def main(arguments: list[str]) -> int:
             print(json.dumps([{"RootFS": {"Layers": found["rootfs"]["diff_ids"]}, "Config": found["config"]}]))
         case ["buildx", "version"]:
             return 0
-        case ["buildx", "bake", "--file", file, *_, "--load", target]:
-            told = json.loads(Path(file).read_text())["target"][target]
-            return build_base(told["tags"][0], Path("base-images") / target, told["labels"])
+        case ["buildx", "build", *options]:
+            told = {name: value for name, _, value in (one.partition("=") for one in options) if name == "--tag"}
+            own = dict(one.removeprefix("--label=").split("=", 1) for one in options if one.startswith("--label="))
+            row = told["--tag"].rpartition("/")[2].partition(":")[0]
+            return build_base(told["--tag"], Path("base-images") / row, own)
         case ["save", "--output", file, name]:
             return save(image(name), Path(file))
         case ["build", *options]:
