@@ -40,14 +40,13 @@ main(Path({base!r}))
 """
 
 
-def wheel(folder: Path, name: str, version: str, files: dict[str, Any], requires: str = "") -> Path:
+def wheel(folder: Path, name: str, version: str, files: dict[str, Any]) -> Path:
     """Write a wheel by hand, so that it can hold what a build tool would not write; return its path."""
     stem = f"{name.replace('-', '_')}-{version}"
     info = f"{stem}.dist-info"
     folder.mkdir(exist_ok=True)
-    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
     own = {
-        f"{info}/METADATA": metadata + (f"Requires-Dist: {requires}\n" if requires else ""),
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
     path = folder / f"{stem}-py3-none-any.whl"
@@ -84,9 +83,9 @@ class Bench:
         """The folder of packages."""
         return next(self.environment.glob("lib/python3*/site-packages"))
 
-    def wheel(self, name: str, version: str = "1.0", requires: str = "", **files: str | bytes) -> str:
+    def wheel(self, name: str, version: str = "1.0", **files: str | bytes) -> str:
         """Write a wheel and return its line in a lock; the files are {path: text}."""
-        return pin(wheel(self.wheels, name, version, files, requires))
+        return pin(wheel(self.wheels, name, version, files))
 
     def install(self, lock: str, carried: Path | None = None, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run base-install on a requirements file, with the folder of wheels that the child carries."""

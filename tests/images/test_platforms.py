@@ -37,10 +37,6 @@ def wheels_for_arm(pins: Iterable[Pin], folder: Path) -> dict[str, set[str]]:
     return {one["name"]: {wheel["hashes"]["sha256"] for wheel in one.get("wheels", ())} for one in found}
 
 
-def test_the_rows_of_this_years_machines_are_on_arm64() -> None:
-    assert ON_ARM == ["torch-cu13", "plain-cu13", "plain-cu12"]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ON_ARM)
 def test_each_lock_has_wheels_for_arm64_by_hash(name: str, tmp_path: Path) -> None:
@@ -55,16 +51,9 @@ def test_each_lock_has_wheels_for_arm64_by_hash(name: str, tmp_path: Path) -> No
     assert not missing, f"{name}: the lock has no hash of a wheel for arm64: {missing}"
 
 
-@pytest.mark.slow
-def test_wheels_of_arm64_are_not_those_of_amd64(tmp_path: Path) -> None:
-    """The test above sees the difference: of a package with a wheel for each processor it takes one."""
-    pin = installed_pins(CATALOG, "plain-cu12")["nvidia-cudnn-cu12"]
-    [taken] = wheels_for_arm([pin], tmp_path).values()
-    assert len(taken) == 1 < len(pin.hashes)
-
-
 def test_each_row_is_built_for_the_platforms_that_it_names() -> None:
     assert [row["name"] for row in platforms.rows_on(CATALOG, "", ARM)] == ON_ARM
+    assert ON_ARM == ["torch-cu13", "plain-cu13", "plain-cu12"]
     for name in OTHERS:
         with pytest.raises(ImageError, match=rf"^{name}: has no image for {ARM}: build it on linux/amd64$"):
             platforms.rows_on(CATALOG, name, ARM)

@@ -13,7 +13,7 @@ from .authority import Authority, answering, token
 from .parent import CATALOG, NAME, Parent
 from .registries import running
 
-pytestmark = pytest.mark.images
+pytestmark = [pytest.mark.images, pytest.mark.needs("docker-registry", "skopeo")]
 RELEASE = str(CATALOG["release"])
 LABEL = "org.gpu-repo-family.lock-sha256"
 
@@ -22,7 +22,7 @@ LABEL = "org.gpu-repo-family.lock-sha256"
 def parent(client: object, tmp_path: Path) -> Iterator[Parent]:
     """A parent with an empty registry on the loopback."""
     (tmp_path / "parent").mkdir()
-    with running() as host:
+    with running(tmp_path / "registry") as host:
         made = Parent(tmp_path / "parent", host)
         yield made
         image = f"{host}/ml/{NAME}:{RELEASE}"

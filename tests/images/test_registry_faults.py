@@ -62,10 +62,3 @@ def test_a_busy_registry_is_asked_again_within_a_limit(skopeo: list[Any], fault:
     with pytest.raises(ImageError, match=r"^p: "):
         registry.skopeo("inspect", "x", problem="p")
     assert skopeo == [], "it was not asked three times"
-
-
-def test_a_refusal_is_final(skopeo: list[Any]) -> None:
-    skopeo += ["unauthorized: authentication required", "never read"]
-    with pytest.raises(ImageError, match="unauthorized"):
-        registry.skopeo("inspect", "x", problem="p")
-    assert skopeo == ["never read"]

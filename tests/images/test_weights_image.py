@@ -11,7 +11,7 @@ from gpu_repo_runtime.weights import lockfile
 from tests.images.registries import running
 from tests.runtime.weights_projects import LARGE, Project, contents, done, fetched, own_cache, project  # noqa: F401
 
-pytestmark = pytest.mark.images
+pytestmark = [pytest.mark.images, pytest.mark.needs("docker-registry", "skopeo")]
 
 
 def test_pushed_and_named_by_a_service(project: Project, tmp_path: Path, monkeypatch, capsys) -> None:  # noqa: F811

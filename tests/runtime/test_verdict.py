@@ -25,9 +25,7 @@ from gpu_smoke.layers import (
 )
 from image_tools import record as records
 from image_tools import smoke
-from image_tools.catalog import find_row
-
-from .conftest import CATALOG
+from image_tools.catalog import find_row, read_catalog
 
 DIGEST, OTHER = f"sha256:{'a' * 64}", f"sha256:{'b' * 64}"
 COMMIT, WHEN = "c" * 40, "2026-11-22T10:00:00.000001+00:00"
@@ -123,7 +121,7 @@ def test_what_is_no_record_is_refused() -> None:
 
 def test_the_record_of_a_release_tells_what_was_proved() -> None:
     told = records.Pushed(f"host/ml-staging/torch-cu13@{DIGEST}", COMMIT, WHEN)
-    kept = smoke.check_record(good("framework"), find_row(CATALOG, "torch-cu13"), told, "framework")
+    kept = smoke.check_record(good("framework"), find_row(read_catalog(), "torch-cu13"), told, "framework")
     assert (kept["require"], kept["verdict"], kept["on_a_gpu"]) == ("framework", "pass", True)
     assert kept["layers"]["kernels"] == "pass"
 
