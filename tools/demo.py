@@ -7,23 +7,20 @@ import json
 import os
 import pydoc_data.topics
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import time
 import urllib.request
 import warnings
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import with_runtime  # noqa: F401
 
 # isort: split
 from copier import run_copy
-from copier.errors import MissingSettingsWarning, ShallowCloneWarning
 from family import frameworks, types
-from git_calls import own_settings_aside
 
 ROOT = Path(__file__).resolve().parent.parent
 DEMO = Path(os.environ.get("DEMO_FOLDER", ROOT / "build" / "demo"))
@@ -42,9 +39,7 @@ def step(title: str, *command: str, quiet: bool = True) -> str:
         print(done.stdout.rstrip())
     if done.returncode:
         raise DemoError(f"{title} failed with exit code {done.returncode}; go on in {DEMO} with: {' '.join(command)}")
-    closing = [
-        line for line in done.stdout.splitlines() if line.startswith("=") and ("passed" in line or "failed" in line)
-    ]
+    closing = [line for line in done.stdout.splitlines() if line.startswith("=") and "passed" in line]
     print(f"   {closing[-1].strip('= ') if closing else 'done'} ({time.monotonic() - start:.1f} s)", flush=True)
     return done.stdout
 
@@ -54,23 +49,18 @@ def render(project_type: str, framework: str) -> None:
     print(f"-- render: a {project_type} on {framework} into {os.path.relpath(DEMO)}", flush=True)
     shutil.rmtree(DEMO, ignore_errors=True)
     answers = {"project_name": "demo", "project_type": project_type, "framework": framework}
-    with own_settings_aside(), warnings.catch_warnings():
-        warnings.simplefilter("ignore", MissingSettingsWarning)
-        warnings.simplefilter("ignore", ShallowCloneWarning)
+    os.environ["COPIER_SETTINGS_PATH"] = os.devnull  # a person's own defaults are not those of the demo
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # Copier's, about a shallow clone and the settings
         run_copy(str(ROOT), DEMO, data=answers, defaults=True, quiet=True, vcs_ref="HEAD")
 
 
-def real_lines() -> list[str]:
-    """Return the lines of Python's own language reference, which every Python carries: thousands of real lines."""
-    text = "\n".join(pydoc_data.topics.topics.values())
-    return [line.strip() for line in text.splitlines() if len(line.split()) > 3]
-
-
 def write_input() -> Path:
-    """Write the real lines as plain text and as JSON Lines; return their folder."""
+    """Write lines of Python's own language reference as plain text and as JSON Lines; return their folder."""
     folder = DEMO.parent / "demo-input"
     folder.mkdir(parents=True, exist_ok=True)
-    lines = real_lines()
+    text = "\n".join(pydoc_data.topics.topics.values())
+    lines = [line.strip() for line in text.splitlines() if len(line.split()) > 3]
     (folder / "lines.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     with (folder / "lines.jsonl").open("w", encoding="utf-8") as file:
         file.writelines(json.dumps({"id": number, "text": line}) + "\n" for number, line in enumerate(lines))
@@ -78,58 +68,30 @@ def write_input() -> Path:
     return folder
 
 
-def free_port() -> int:
-    """Return a TCP port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def ask(url: str, body: dict[str, Any] | None = None) -> str:
-    """GET `url`, or POST `body` to it as JSON; return the answer's text."""
-    data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(url, data, {"content-type": "application/json"})
-    with urllib.request.urlopen(request, timeout=10) as answer:
-        text: str = answer.read().decode()
-        return text
-
-
-def wait_until_ready(server: subprocess.Popen[bytes], url: str, seconds: float = 60) -> None:
-    """Wait until the service says that it is ready. Raises DemoError when it ends or takes too long."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if server.poll() is not None:
-            raise DemoError(
-                f"the service ended with exit code {server.returncode}: see {DEMO / 'build' / 'service.log'}"
-            )
-        try:
-            ask(f"{url}/readyz")
-            return
-        except OSError:
-            time.sleep(0.1)
-    raise DemoError(f"the service was not ready after {seconds:.0f} s: see {DEMO / 'build' / 'service.log'}")
-
-
 def show_service() -> None:
-    """Start the service, ask for a prediction and for its health, stop it."""
-    port = free_port()
-    url = f"http://127.0.0.1:{port}"
+    """Start the service, ask for a prediction, stop it. Raises DemoError when it does not start."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
     print(f"-- serve: scripts/run on port {port}", flush=True)
-    log = DEMO / "build" / "service.log"
+    url, log = f"http://127.0.0.1:{port}", DEMO / "build" / "service.log"
     with log.open("wb") as output:
         environment = {**os.environ, "PORT": str(port)}
         server = subprocess.Popen(["scripts/run"], cwd=DEMO, env=environment, stdout=output, stderr=output)
     try:
-        wait_until_ready(server, url)
+        while server.poll() is None:
+            with suppress(OSError), urllib.request.urlopen(f"{url}/readyz"):
+                break
+            time.sleep(0.1)
+        else:
+            raise DemoError(f"the service ended with exit code {server.returncode}: see {log}")
         texts = ["Rain and strong wind are in the forecast for tomorrow", "The class has two functions and a loop"]
-        print(f"   POST /predict {json.dumps({'instances': texts})}\n   {ask(f'{url}/predict', {'instances': texts})}")
-        print(f"   GET /livez\n   {ask(f'{url}/livez')}")
+        body = json.dumps({"instances": texts})
+        request = urllib.request.Request(f"{url}/predict", body.encode(), {"content-type": "application/json"})
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            print(f"   POST /predict {body}\n   {answer.read().decode()}")
     finally:
-        server.send_signal(signal.SIGTERM)
-        code = server.wait(30)
-    if code not in (0, -signal.SIGTERM, 128 + signal.SIGTERM):
-        raise DemoError(f"the service ended with exit code {code} on SIGTERM: see {log}")
-    print("   stopped")
+        server.terminate()
+        server.wait(30)
 
 
 def show_batch() -> None:

@@ -6,8 +6,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 
 from gpu_repo_runtime.update.git import FROM_A_HOOK, UpdateError
@@ -70,17 +69,3 @@ def last_line(text: str | None) -> str:
     """Return the last line of an error message, without git's advice."""
     lines = [line.strip() for line in (text or "").splitlines() if line.strip()]
     return ([line for line in lines if not line.startswith(GIT_ADVICE)] or lines or ["no message"])[-1]
-
-
-@contextmanager
-def own_settings_aside() -> Iterator[None]:
-    """Run Copier without this person's settings of it."""
-    before = os.environ.get("COPIER_SETTINGS_PATH")
-    os.environ["COPIER_SETTINGS_PATH"] = os.devnull
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["COPIER_SETTINGS_PATH"]
-        else:
-            os.environ["COPIER_SETTINGS_PATH"] = before

@@ -128,14 +128,12 @@ def main() -> int:
         for name, job in jobs.items():
             try:
                 print(job.result())
-            except subprocess.CalledProcessError as error:
+            except (subprocess.CalledProcessError, ValueError) as error:
                 failed = True
                 take_back(LOCKS / name)
-                print(f"{name}: {error.stderr.strip()}", file=sys.stderr)
-            except ValueError as error:  # Copier refuses an answer, such as a driver that gpu_driver does not offer yet
-                failed = True
-                take_back(LOCKS / name)
-                print(f"{name}: {error}: add it to copier.yml first (CONTRIBUTING.md)", file=sys.stderr)
+                # Copier refuses an answer, such as a driver that gpu_driver does not offer yet.
+                why = getattr(error, "stderr", f"{error}: add it to copier.yml first (CONTRIBUTING.md)")
+                print(f"{name}: {why.strip()}", file=sys.stderr)
     share_tools()
     return int(failed)
 

@@ -13,12 +13,14 @@ import pyarrow.parquet as pq
 CORES = int(os.environ.get("CORES", "1"))
 
 
-def load():
+def ready():
     """Return the model, ready on the CPU."""
     from bench.model import Model
-    from gpu_repo_runtime.testing import loaded
+    from gpu_repo_runtime.weights import load
 
-    return loaded(Model, "cpu")
+    model = Model()
+    load(model, "cpu")
+    return model
 
 
 def inputs(frame: pd.DataFrame):
@@ -28,7 +30,7 @@ def inputs(frame: pd.DataFrame):
 
 def bare(source: str, output: str, size: int) -> None:
     """The model alone: read the file with pyarrow, predict, write nothing."""
-    model = load()
+    model = ready()
     frame = (pq.read_table(source) if source.endswith(".parquet") else pc.read_csv(source)).to_pandas()
     for position in range(0, len(frame), size):
         model.predict(inputs(frame.iloc[position : position + size]))
@@ -36,7 +38,7 @@ def bare(source: str, output: str, size: int) -> None:
 
 def pandas(source: str, output: str, size: int) -> None:
     """What a notebook does: read everything, loop, put the answers beside the rows, write everything."""
-    model = load()
+    model = ready()
     frame = pd.read_parquet(source) if source.endswith(".parquet") else pd.read_csv(source)
     parts = [frame.iloc[position : position + size] for position in range(0, len(frame), size)]
     answers = [pd.DataFrame(model.predict(inputs(part))) for part in parts]
@@ -50,7 +52,7 @@ def ray(source: str, output: str, size: int) -> None:
 
     class Predictor:
         def __init__(self) -> None:
-            self.model = load()
+            self.model = ready()
 
         def __call__(self, batch: pd.DataFrame) -> pd.DataFrame:
             answers = pd.DataFrame(self.model.predict(inputs(batch)))

@@ -20,6 +20,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from benchmarks.gpu.service import SENTENCE, TEXTS, environment, memory, through
 from benchmarks.harness import machine, write_result
 
 LIMIT_S = 150
+JOB = ("gpu_repo_runtime.batch", "trial")
 ROWS, ROWS_ON_A_CPU = 20_000, 4_000
 STEP = 32  # examples of a step
 TRAININGS = {
@@ -40,42 +42,23 @@ TRAININGS = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True)
 class Run:
     """The prepared folder, a folder for logs, and how long a load lasts."""
 
-    def __init__(self, folder: Path, logs: Path, seconds: float) -> None:
-        self.folder, self.logs, self.seconds = folder, logs, seconds
+    folder: Path
+    logs: Path
+    seconds: float
 
-    def child(self, name: str, *command: str | Path, **more: str) -> tuple[str, float]:
-        """Run a module of the child `name`; return its output and seconds. Raises RuntimeError with its last lines."""
-        began = time.monotonic()
-        env = environment(self.folder, name, BENCH_MODEL="encoder", **more)
-        words = [sys.executable, *map(str, command)]
-        done = subprocess.run(words, cwd=self.folder / name, env=env, capture_output=True, text=True, timeout=LIMIT_S)
+    def child(self, module: str, *options: str | Path, **more: str) -> tuple[str, float]:
+        """Run a module of the runtime on the child `batch`; return its output and seconds. Raises RuntimeError."""
+        began, child = time.monotonic(), self.folder / "batch"
+        command, env = [sys.executable, "-m", module, *map(str, options)], environment(self.folder, "batch", **more)
+        done = subprocess.run(command, cwd=child, env=env, capture_output=True, text=True, timeout=LIMIT_S)
+        said = done.stdout + done.stderr
         if done.returncode:
-            raise RuntimeError(
-                f"{' '.join(words[1:4])} ended with {done.returncode}: {(done.stdout + done.stderr)[-600:]}"
-            )
-        return done.stdout + done.stderr, round(time.monotonic() - began, 2)
-
-    def job(self, *command: str | Path, **more: str) -> tuple[str, float]:
-        """Run a command of the batch job, as `child` does."""
-        return self.child("batch", "-m", "gpu_repo_runtime.batch", "trial", *command, **more)
-
-
-def service(run: Run) -> Any:
-    """Return requests a second of the encoder."""
-    ways = {
-        "CPU": {"DEVICE": "cpu"},
-        "GPU": {"DEVICE": "cuda"},
-        "GPU, float16": {"DEVICE": "cuda", "PRECISION": "float16", "MAX_BATCH_SIZE": "64"},
-    }
-    return throughput(run.folder, run.logs, run.seconds, ways)
-
-
-def full(run: Run) -> Any:
-    """Return what a service does whose GPU is full."""
-    return memory(run.folder, run.logs, run.seconds)
+            raise RuntimeError(f"{module} ended with {done.returncode}: {said[-600:]}")
+        return said, round(time.monotonic() - began, 2)
 
 
 def batch(run: Run) -> Any:
@@ -92,8 +75,8 @@ def batch(run: Run) -> Any:
         ("GPU, float16", "cuda", ROWS, {"PRECISION": "float16"}),
     ):
         options = ["--input", texts, "--device", device, "--batch-size", "64", "--limit"]
-        _, start = run.job("run", *options, "1", "--output", run.logs / f"one {way}", **more)
-        _, seconds = run.job("run", *options, str(count), "--output", run.logs / f"result {way}", **more)
+        _, start = run.child(*JOB, "run", *options, "1", "--output", run.logs / f"one {way}", **more)
+        _, seconds = run.child(*JOB, "run", *options, str(count), "--output", run.logs / f"result {way}", **more)
         rate = round(count / (seconds - start))
         rows.append({"on": way, "rows": count, "seconds": seconds, "start_s": start, "rows_per_s": rate})
         print(f"batch {rows[-1]}", flush=True)
@@ -108,7 +91,7 @@ def profile(run: Run) -> Any:
     for name, sizes in (("small", ["8", "16", "32", "64"]), ("large", ["256", "1024"])):
         out = run.logs / f"profile-{name}"
         options = ["--package", "trial", "--device", "cuda", "--input", texts, "--out", out, "--batch-sizes", *sizes]
-        run.child("batch", "-m", "gpu_repo_runtime.profiling", *options)
+        run.child("gpu_repo_runtime.profiling", *options)
         told = json.loads((out / "profile.json").read_text())
         found |= {one["size"]: one["memory"] for one in told["batches"]}
     small = [size for size in found if size <= 64]
@@ -129,7 +112,7 @@ def training(run: Run) -> Any:
         report.unlink(missing_ok=True)
         size = [] if "--batch-size" in options else ["--batch-size", str(STEP)]
         command = ["train", "--output", output, "--epochs", "2", "--device", device, *size, *options]
-        run.job(*command, EXAMPLES=str(examples), MEMORY_REPORT=str(report))
+        run.child(*JOB, *command, EXAMPLES=str(examples), MEMORY_REPORT=str(report))
         *_, last = (output / "metrics.csv").read_text().splitlines()
         steps, loss, seconds = int(last.split(",")[1]), float(last.split(",")[2]), float(last.split(",")[-1])
         peak = json.loads(report.read_text())["peak_allocated_mib"] if device == "cuda" else None
@@ -139,7 +122,9 @@ def training(run: Run) -> Any:
 
 
 PARTS: dict[str, Callable[[Run], Any]] = {
-    "memory": full, "service": service, "batch": batch, "profile": profile, "training": training,
+    "memory": lambda run: memory(run.folder, run.logs, run.seconds),
+    "service": lambda run: throughput(run.folder, run.logs, run.seconds),
+    "batch": batch, "profile": profile, "training": training,
 }  # fmt: skip
 
 

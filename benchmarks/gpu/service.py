@@ -20,66 +20,69 @@ from benchmarks.harness import serving
 
 SENTENCE = "The central bank raised interest rates by a quarter of a point after inflation went up again."
 TEXTS = {"20 tokens": SENTENCE, "250 tokens": " ".join([SENTENCE] * 14)}
-CLIENTS = (1, 16, 64)
+WAYS = {
+    "CPU": {"DEVICE": "cpu"},
+    "GPU": {"DEVICE": "cuda"},
+    "GPU, float16": {"DEVICE": "cuda", "PRECISION": "float16", "MAX_BATCH_SIZE": "64"},
+}
+PORT, CLIENTS = 8940, (1, 16, 64)
 SHOWN = ("service_batch_limit", "service_gpu", "service_memory")
+PLAN = re.compile(r"weights ([\d,.]+) MB, a call ([\d,.]+) MB \+ ([\d,.]+) MB for each .*?at most (\d+)")
 
 
 def environment(folder: Path, child: str, **more: str) -> dict[str, str]:
     """Return the environment in which a child's code runs from the prepared folder."""
     paths = os.pathsep.join([str(folder / child / "src"), str(folder / "packages")])
-    return {**os.environ, "PYTHONPATH": paths, "HF_HUB_OFFLINE": "1", "NO_COLOR": "1", **more}
-
-
-class Service:
-    """A running service of a prepared child."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-
-    def metrics(self) -> dict[str, float]:
-        """Return the metrics about batches and memory."""
-        with urllib.request.urlopen(f"{self.url}/metrics") as answer:
-            lines = answer.read().decode().splitlines()
-        return {name: float(value) for name, _, value in (s.rpartition(" ") for s in lines) if name.startswith(SHOWN)}
-
-    def load(self, text: str, clients: int, seconds: float) -> dict[str, Any]:
-        """Load the service in a closed loop, after a second that does not count."""
-        import uvloop
-        from gpu_repo_runtime.bench.load import Target
-
-        target = Target(self.url, [text])
-        uvloop.run(target.closed_loop(clients, 1))
-        return asdict(uvloop.run(target.closed_loop(clients, seconds)))
-
-    def ask(self, text: str) -> dict[str, Any]:
-        """Send one text; return status and the beginning of the answer."""
-        body = json.dumps({"instances": [text]}).encode()
-        request = urllib.request.Request(f"{self.url}/predict", body, {"Content-Type": "application/json"})
-        try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
-                return {"status": answer.status, "body": answer.read().decode()[:300]}
-        except urllib.error.HTTPError as error:
-            return {"status": error.code, "body": error.read().decode()[:300]}
+    own = {"PYTHONPATH": paths, "HF_HUB_OFFLINE": "1", "NO_COLOR": "1", "BENCH_MODEL": "encoder"}
+    return {**os.environ, **own, **more}
 
 
 @contextmanager
-def service(folder: Path, child: str, log: Path, port: int, **settings: str) -> Iterator[Service]:
-    """Run the service of a prepared child."""
-    own = {"PORT": str(port), "LISTEN_HOST": "127.0.0.1", "LOG_FORMAT": "text", "MAX_QUEUE": "1024"} | settings
-    url, command = f"http://127.0.0.1:{port}", [sys.executable, "-m", "gpu_repo_runtime.serving", "trial"]
+def service(folder: Path, child: str, log: Path, **settings: str) -> Iterator[str]:
+    """Run the service of a prepared child; yield its address."""
+    own = {"PORT": str(PORT), "LISTEN_HOST": "127.0.0.1", "LOG_FORMAT": "text", "MAX_QUEUE": "1024"} | settings
+    url, command = f"http://127.0.0.1:{PORT}", [sys.executable, "-m", "gpu_repo_runtime.serving", "trial"]
     with serving(command, environment(folder, child, **own), urllib.request.Request(f"{url}/readyz"), log):
-        yield Service(url)
+        yield url
 
 
-def throughput(folder: Path, logs: Path, seconds: float, ways: dict[str, dict[str, str]]) -> list[dict[str, Any]]:
-    """Return a row for each way, text and number of clients. ways: the settings of each."""
+def load(url: str, text: str, clients: int, seconds: float) -> dict[str, Any]:
+    """Load a service in a closed loop, after a second that does not count."""
+    import uvloop
+    from gpu_repo_runtime.bench.load import Target
+
+    target = Target(url, [text])
+    uvloop.run(target.closed_loop(clients, 1))
+    return asdict(uvloop.run(target.closed_loop(clients, seconds)))
+
+
+def ask(url: str, text: str) -> dict[str, Any]:
+    """Send one text; return status and the beginning of the answer."""
+    body = json.dumps({"instances": [text]}).encode()
+    request = urllib.request.Request(f"{url}/predict", body, {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return {"status": answer.status, "body": answer.read().decode()[:300]}
+    except urllib.error.HTTPError as error:
+        return {"status": error.code, "body": error.read().decode()[:300]}
+
+
+def metrics(url: str) -> dict[str, float]:
+    """Return the metrics about batches and memory."""
+    with urllib.request.urlopen(f"{url}/metrics") as answer:
+        lines = [line.rpartition(" ") for line in answer.read().decode().splitlines()]
+    return {name: float(value) for name, _, value in lines if name.startswith(SHOWN)}
+
+
+def throughput(folder: Path, logs: Path, seconds: float) -> list[dict[str, Any]]:
+    """Return requests a second of the encoder: a row for each way, text and number of clients."""
     rows = []
-    for port, (way, settings) in enumerate(ways.items(), 8940):
-        own, began = settings | {"BENCH_MODEL": "encoder"}, time.monotonic()
-        with service(folder, "encoder", logs / f"service-{way.replace(' ', '-')}.log", port, **own) as running:
+    for way, settings in WAYS.items():
+        began = time.monotonic()
+        with service(folder, "encoder", logs / "service.log", **settings) as url:
             ready_s = round(time.monotonic() - began, 1)
             for (name, text), clients in product(TEXTS.items(), CLIENTS):
-                row = running.load(text, clients, seconds)
+                row = load(url, text, clients, seconds)
                 rows.append({"on": way, "text": name, "clients": clients, "ready_s": ready_s, **row})
                 print(f"service {rows[-1]}", flush=True)
     return rows
@@ -87,8 +90,7 @@ def throughput(folder: Path, logs: Path, seconds: float, ways: dict[str, dict[st
 
 def plan_of(log: Path) -> dict[str, float]:
     """Return the megabytes of the memory plan that a service logged, and its largest batch."""
-    words = r"weights ([\d,.]+) MB, a call ([\d,.]+) MB \+ ([\d,.]+) MB for each .*?at most (\d+)"
-    found = re.search(words, log.read_text())
+    found = PLAN.search(log.read_text())
     if not found:
         return {}
     weights, call, each, most = (float(number.replace(",", "")) for number in found.groups())
@@ -98,17 +100,17 @@ def plan_of(log: Path) -> dict[str, float]:
 
 def memory(folder: Path, logs: Path, seconds: float) -> dict[str, Any]:
     """Return what a service did whose model fills the GPU, with inputs as planned, larger, and far too large."""
-    log = logs / "service-memory.log"
+    log, limits = logs / "memory.log", {"DEVICE": "cuda", "MAX_BATCH_SIZE": "64", "MAX_TEXT_CHARS": "10"}
     found: dict[str, Any] = {}
-    with service(folder, "hungry", log, 8950, DEVICE="cuda", MAX_BATCH_SIZE="64", MAX_TEXT_CHARS="10") as running:
-
-        def step(name: str, did: dict[str, Any]) -> None:
-            found[name] = did | {"metrics": running.metrics()}
-            print(f"memory, {name}: {found[name]}", flush=True)
-
+    with service(folder, "hungry", log, **limits) as url:
         found["plan"] = plan_of(log)
-        step("alone", running.load("size:2", 64, seconds))
-        step("inputs larger than the plan knew", running.load("size:3", 64, seconds))
-        step("an input that fits nowhere", running.ask("size:500"))
-        step("and then", running.load("size:2", 64, seconds))
+        for step, text in (
+            ("alone", "size:2"),
+            ("inputs larger than the plan knew", "size:3"),
+            ("an input that fits nowhere", "size:500"),
+            ("and then", "size:2"),
+        ):
+            did = ask(url, text) if text == "size:500" else load(url, text, 64, seconds)
+            found[step] = did | {"metrics": metrics(url)}
+            print(f"memory, {step}: {found[step]}", flush=True)
     return found

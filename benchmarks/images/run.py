@@ -33,7 +33,7 @@ from benchmarks.images.layers import measure, pulled, total
 
 HERE = Path(__file__).resolve().parent
 RELEASE = read_catalog()["release"]
-COMPARED = {"torch-cu13": "torch", "tensorflow-cu12": "tensorflow"}
+COMPARED = {"torch-cu13": "torch", "torch-cu12": "torch", "tensorflow-cu12": "tensorflow"}
 TORCH = {"before": "torch==2.13.0", "minor": "torch==2.14.0", "patch": "torch==2.14.1"}
 ROUNDS = 5
 

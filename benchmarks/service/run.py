@@ -23,6 +23,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,10 @@ from benchmarks import ROOT
 from benchmarks.harness import (
     Figures,
     cpu_seconds,
-    family,
     machine,
     medians,
     memory_mib,
     serving,
-    take_turns,
     write_result,
 )
 from benchmarks.texts import uneven
@@ -82,7 +81,8 @@ def servers(before: str | None) -> list[Server]:
     """Return who is compared; LitServe and mosec as their documentation says."""
     now = ours(OURS, (ROOT / "runtime").as_uri())
     if before:
-        return [now, ours("before", f"git+{ROOT.as_uri()}@{before}#subdirectory=runtime")]
+        commit = subprocess.run(["git", "rev-parse", before], cwd=ROOT, check=True, capture_output=True, text=True)
+        return [now, ours("before", f"git+{ROOT.as_uri()}@{commit.stdout.strip()}#subdirectory=runtime")]
     app = str(HERE / "servers")
     return [
         now,
@@ -143,34 +143,32 @@ def leave(request: urllib.request.Request, seconds: float) -> None:
     asyncio.run(clients())
 
 
-def one_load(server: Server, load: str, seconds: float) -> Figures:
-    """Start a server; return its figures for each number of clients, by `CLIENTS figure`."""
-    found: Figures = {}
+def one_load(server: Server, load: str, seconds: float) -> Iterator[dict[str, Any]]:
+    """Start a server and yield its figures for each number of clients."""
     started = time.perf_counter()
     with running(server, load) as pid:
-        found |= {"cold_start_s": round(time.perf_counter() - started, 2), "processes": len(list(family(pid)))}
-        found["memory_mib"] = memory_mib(pid)
+        start = {"cold_start_s": round(time.perf_counter() - started, 2), "memory_mib": memory_mib(pid)}
         for clients in CLIENTS.get(load, (1, 16, 64)):
             wrk(server, load, clients, 1)
             if load == "impatient":
-                found[f"{clients} alone"] = wrk(server, load, clients, seconds)["rate"]
+                start["alone"] = wrk(server, load, clients, seconds)["rate"]
                 others = multiprocessing.Process(target=leave, args=(server.request(TEXT), seconds + 1))
                 others.start()
             before = cpu_seconds(pid)
             row = wrk(server, load, clients, seconds)
             row["cpu_us"] = round((cpu_seconds(pid) - before) / max(1.0, row["rate"] * seconds) * 1e6, 1)
-            found |= {f"{clients} {name}": value for name, value in row.items()}
             if load == "impatient":
                 others.join()
-    return found
+            yield {"model": load, "server": server.name, "clients": clients, **row, **start}
 
 
-def cells(server: str, load: str, found: Figures) -> Iterator[dict[str, Any]]:
-    """Yield a row for each number of clients."""
-    of_all = {name: value for name, value in found.items() if " " not in name}
-    for clients in CLIENTS.get(load, (1, 16, 64)):
-        own = {name.split(" ")[1]: value for name, value in found.items() if name.startswith(f"{clients} ")}
-        yield {"model": load, "server": server, "clients": clients, **own, **of_all}
+def merged(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a row for each model, server and number of clients, with the medians over the rounds."""
+    keys, cells = ("model", "server", "clients"), {}
+    for row in rows:
+        figures = {name: value for name, value in row.items() if name not in keys}
+        cells.setdefault(tuple(row[key] for key in keys), []).append(figures)
+    return [dict(zip(keys, cell, strict=True)) | medians(rounds) for cell, rounds in cells.items()]
 
 
 def main() -> None:
@@ -184,19 +182,15 @@ def main() -> None:
     options = parser.parse_args()
     if unknown := set(options.models.split(",")) - {*ALL_LOADS}:
         parser.error(f"--models: {', '.join(unknown)}: expected some of {','.join(ALL_LOADS)}")
-    ways = {
-        f"{load} {server.name}": (server, load)
-        for load in options.models.split(",")
-        for server in servers(options.before)
-    }
-    calls = {name: lambda way=way: one_load(*way, options.seconds) for name, way in ways.items()}
-    rounds = take_turns(calls, options.rounds)
-    rows = [row for name, (server, load) in ways.items() for row in cells(server.name, load, medians(rounds[name]))]
-    commit = subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], cwd=ROOT, capture_output=True, text=True).stdout
-    packages = [server.package for server in servers(options.before) if "==" in server.package]
-    about = machine(["fastapi", "uvicorn", "pydantic"], others=packages, rounds=options.rounds, commit=commit.strip())
+    compared, rows = servers(options.before), []
+    for _, load, server in product(range(options.rounds), options.models.split(","), compared):
+        for row in one_load(server, load, options.seconds):
+            rows.append(row)
+            print(row, flush=True)
+    packages = [server.package for server in compared if "==" in server.package]
+    about = machine(["fastapi", "uvicorn", "pydantic"], others=packages, rounds=options.rounds)
     target = ROOT / "benchmarks/results" / ("service-pairs.json" if options.before else "service.json")
-    write_result(options.out or target, {"machine": about | {"before": options.before}, "cells": rows})
+    write_result(options.out or target, {"machine": about | {"before": options.before}, "cells": merged(rows)})
 
 
 if __name__ == "__main__":
