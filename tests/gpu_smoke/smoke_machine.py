@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shutil
 import struct
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
+from gpu_smoke.cli import main
 
 HERE = Path(__file__).parent
 PACKAGE_ROOT = HERE.parents[1] / "base-images"
@@ -232,6 +235,17 @@ class Machine:
         )
         report = json.loads(out.read_text()) if out.exists() else None
         return Result(done.returncode, done.stdout.decode(), done.stderr.decode("utf-8", "replace"), report)
+
+
+def told(*arguments: str) -> Result:
+    """Return what the program says, in this process, to arguments for which it walks no machine."""
+    out, errors = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(errors):
+        try:
+            code = main([*arguments])
+        except SystemExit as ended:  # of argparse
+            code = int(ended.code or 0)
+    return Result(code, out.getvalue(), errors.getvalue(), None)
 
 
 def loader() -> str:

@@ -13,7 +13,7 @@ import pytest
 
 from docs.figures.site_lists import on_page_markdown
 from tests.gpu_smoke.smoke_cases import CASES, CUDA_CODES, NVML_CODES
-from tests.gpu_smoke.smoke_machine import PACKAGE_ROOT, Machine
+from tests.gpu_smoke.smoke_machine import PACKAGE_ROOT, Machine, told
 
 SCHEMA = json.loads((PACKAGE_ROOT / "gpu_smoke" / "report.schema.json").read_text())
 DOCS = PACKAGE_ROOT.parent / "docs" / "gpu-smoke.md"
@@ -50,9 +50,9 @@ def test_codes_are_complete() -> None:
         assert isinstance(entry["fix"], str) or {"anywhere", *SHARED} & {*entry["fix"]}, f"{code}: no fix elsewhere"
 
 
-def test_site_lists_every_code_and_every_injected_failure(no_libraries: Machine) -> None:
+def test_site_lists_every_code_and_every_injected_failure() -> None:
     made = on_page_markdown(DOCS.read_text())
-    assert no_libraries.run("--explain", "all").text.strip() in made, "the site lacks the texts of the codes"
+    assert told("--explain", "all").text.strip() in made, "the site lacks the texts of the codes"
     rows = set(re.findall(r"^\| `[a-z0-9_A-Z-]+` \| \d* \| .* \| GS\d+ \|$", made, re.M))
     assert rows == {f"| `{case.name}` | {case.number} | {case.what} | {case.code} |" for case in CASES}
 
@@ -114,26 +114,20 @@ EXPLAINED = [
 ]
 
 
-@pytest.mark.parametrize(("asked", "words"), EXPLAINED, ids=lambda value: value if isinstance(value, str) else "")
-def test_explain(no_libraries: Machine, asked: str, words: list[str]) -> None:
-    result = no_libraries.run("--explain", asked)
-    assert (result.code, [word for word in words if word not in result.text]) == (0, []), result.text
-
-
-def test_what_is_explained_has_no_field_of_a_report(no_libraries: Machine) -> None:
+def test_explain() -> None:
+    for asked, words in EXPLAINED:
+        result = told("--explain", asked)
+        assert (result.code, [word for word in words if word not in result.text]) == (0, []), result.text
     for asked in ("all", "GS502", "GS904", "35"):
-        text = no_libraries.run("--explain", asked).text
-        assert (text != "", re.findall(".*[{}].*", text)) == (True, []), f"--explain {asked}"
+        text = told("--explain", asked).text
+        assert (text != "", re.findall(".*[{}].*", text)) == (True, []), f"--explain {asked}: a field of a report"
+    result = told("--explain", "NVRM: Xid (PCI:0000:3b:00): 999, pid=1")
+    assert (result.code, "docs.nvidia.com/deploy/xid-errors" in result.errors) == (2, True), result.errors
 
 
 def test_the_findings_of_a_number_exist() -> None:
     assert not [entry for entry in NUMBERS if not {*entry.get("findings", ())} <= {*CODES}]
     assert {code for code in MESSAGES.values() if code.startswith("GS")} <= {*CODES}
-
-
-def test_an_xid_that_is_not_listed_is_one_of_nvidias_catalogue(no_libraries: Machine) -> None:
-    result = no_libraries.run("--explain", "NVRM: Xid (PCI:0000:3b:00): 999, pid=1")
-    assert (result.code, "docs.nvidia.com/deploy/xid-errors" in result.errors) == (2, True), result.errors
 
 
 def test_the_answer_comes_before_the_table(machine: Machine) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from tests.gpu_smoke.smoke_machine import MODELS, NVRM, Machine
 from tests.gpu_smoke.smoke_setups import jetson, mig, wsl
+from tests.sampling import every, sampled
 
 PROPRIETARY = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  {}  Sat Aug 19 01:15:15 UTC 2023\n"
 UUID = "-1111-1111-1111-111111111111"
@@ -100,13 +101,16 @@ def test_ptx_version_of_cuda(machine: Machine, cuda: int, version: str | None) -
 
 @pytest.mark.parametrize(
     ("text", "summary"),
-    [
-        (PROPRIETARY.format("535.104.05"), "nvidia.ko 535.104.05 proprietary"),
-        (PROPRIETARY.format("470.256"), "nvidia.ko 470.256 proprietary"),
-        (NVRM.format("580.65.06"), "nvidia.ko 580.65.06 open"),
-        (NVRM.replace("x86_64", "aarch64").format("610.43.02"), "nvidia.ko 610.43.02 open"),
-        ("GCC version:  gcc version 12.2.0 (Debian 12.2.0-14)", "loaded, version unknown"),
-    ],
+    sampled(
+        [
+            (PROPRIETARY.format("535.104.05"), "nvidia.ko 535.104.05 proprietary"),
+            (PROPRIETARY.format("470.256"), "nvidia.ko 470.256 proprietary"),
+            (NVRM.format("580.65.06"), "nvidia.ko 580.65.06 open"),
+            (NVRM.replace("x86_64", "aarch64").format("610.43.02"), "nvidia.ko 610.43.02 open"),
+            ("GCC version:  gcc version 12.2.0 (Debian 12.2.0-14)", "loaded, version unknown"),
+        ],
+        every(4),
+    ),
 )
 def test_kernel_module(no_libraries: Machine, text: str, summary: str) -> None:
     no_libraries.nodes().file("/proc/driver/nvidia/version", text)
@@ -201,7 +205,7 @@ PLACES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "files"), PLACES)
+@pytest.mark.parametrize(("kind", "files"), sampled(PLACES, every(5)))
 def test_platform(no_libraries: Machine, kind: str, files: dict[str, str]) -> None:
     for name, text in files.items():
         no_libraries.file(name, text)

@@ -71,7 +71,11 @@ class Process:
             if found == status:
                 return body
             time.sleep(0.02)
-        pytest.fail(f"{path} did not answer {status} within {seconds} s, last {found}; log:\n{self.log.read_text()}")
+        pytest.fail(f"{path} did not answer {status} within {seconds} s, last {found}; log:\n{self.said()}")
+
+    def said(self) -> str:
+        """Return the log; reading a pipe would wait for the end of the process."""
+        return self.log.read_text() if self.log.is_file() else "in a pipe"
 
     def terminate(self) -> None:
         """Send SIGTERM."""
@@ -82,7 +86,7 @@ class Process:
         try:
             return self.popen.wait(seconds)
         except subprocess.TimeoutExpired:
-            pytest.fail(f"the process still runs after {seconds} s; log:\n{self.log.read_text()}")
+            pytest.fail(f"the process still runs after {seconds} s; log:\n{self.said()}")
 
     def metric(self, name: str) -> float:
         """Return the sum of a metric over its labels."""

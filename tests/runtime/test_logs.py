@@ -32,11 +32,13 @@ def stalled(child: Path, tmp_path: Path) -> Iterator[Process]:
     os.mkfifo(fifo)
     reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
     service = Process(child, fifo)
-    service.wait_for("/readyz", 200)
-    yield service
-    service.popen.kill()
-    service.popen.wait()
-    os.close(reader)
+    try:
+        service.wait_for("/readyz", 200)
+        yield service
+    finally:
+        service.popen.kill()
+        service.popen.wait()
+        os.close(reader)
 
 
 def test_a_reader_that_stops_stops_nothing(stalled: Process) -> None:
