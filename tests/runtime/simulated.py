@@ -14,7 +14,7 @@ from typing import Any
 
 from gpu_repo_runtime.serving.batch_queue import Call
 from gpu_repo_runtime.serving.batcher import Batcher, BatchEvents
-from gpu_repo_runtime.serving.errors import ClientGone, DeviceLost, OutOfMemory, ServiceError
+from gpu_repo_runtime.serving.errors import DeviceLost, OutOfMemory, ServiceError
 
 Client = tuple[str, Callable[[int], Sequence[Any]], dict[str, Any]]
 
@@ -43,7 +43,6 @@ class World:
         self.seconds: dict[str, list[float]] = {}
         self.outcomes: dict[str, Counter[str]] = {}
         self.refuse, self._seconds = refuse, seconds
-        self._impatient: list[tuple[float, Call]] = []
         events = BatchEvents(self._classify, lambda: None, lambda *_: self._settle(), lambda _: None)
         self.batcher = Batcher(events, limit=limit, max_queue=max_queue, clock=lambda: self.now)
 
@@ -55,8 +54,6 @@ class World:
         self._settle()
         self.calls.append(items)
         self.now += self._seconds(items)
-        if self._impatient:
-            self._settle()
         self.refuse(items)
         return [{"item": item, "group": group} for item in items]
 
@@ -66,10 +63,7 @@ class World:
         return kind(f"instances.{index}: {type(error).__name__}", code)
 
     def run(self, seconds: float, *clients: Client) -> World:
-        """Let clients send requests until so many seconds have passed: each a name, its requests and its identity.
-
-        The last one may have the ``patience``, in seconds, after which a client hangs up.
-        """
+        """Let clients send requests until so many seconds have passed: each a name, its requests and its identity."""
 
         async def main() -> None:
             self._loop, self._moved = asyncio.get_running_loop(), asyncio.Event()
@@ -96,16 +90,12 @@ class World:
         self, end: float, name: str, request: Callable[[int], Sequence[Any]], identity: dict[str, Any]
     ) -> None:
         seconds, outcomes = self.seconds.setdefault(name, []), self.outcomes.setdefault(name, Counter())
-        patience = identity.get("patience")
-        identity = {key: value for key, value in identity.items() if key != "patience"}
         for number in itertools.count():
             if self.now >= end:
                 return
             started, items = self.now, request(number)
             try:
                 call = self.submit(items, **identity)
-                if patience:
-                    self._impatient.append((started + patience, call))
                 assert await call.done == [{"item": item, "group": identity.get("group")} for item in items]
                 outcomes["answered"] += 1
             except ServiceError as error:
@@ -123,10 +113,6 @@ class World:
         async def turns() -> None:
             self._moved.set()  # who was refused comes again
             self._moved.clear()
-            for due, call in self._impatient:
-                if due <= self.now:
-                    self.batcher.drop(call, ClientGone("the client hung up"))
-            self._impatient = [(due, call) for due, call in self._impatient if due > self.now and not call.done.done()]
             for _ in range(8):
                 await asyncio.sleep(0)
 

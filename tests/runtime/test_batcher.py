@@ -147,13 +147,6 @@ def test_requests_of_other_parameters_share_no_batch_and_have_their_turns() -> N
     assert world.p50("other") <= 3 * slow([""] * 32)
 
 
-def test_who_hangs_up_before_a_batch_begins_is_not_computed_for() -> None:
-    alone = World().run(5, *clients(8, "a text")).answered()
-    world = World().run(5, *clients(8, "a text"), *clients(64, "late", name="leaver", patience=0.01))
-    assert sum(map(len, world.calls)) < 0.8 * sum(sum(counts.values()) for counts in world.outcomes.values())
-    assert world.answered() >= 0.35 * alone, f"{world.answered()} of {alone}"
-
-
 # What fails.
 
 

@@ -121,13 +121,20 @@ def test_a_package_from_a_folder_or_git_is_refused_with_the_reason(
     assert locking.main(["--image", "plain-cu13", "--"]) == 0
 
 
-@pytest.mark.parametrize("words", [["--wrong"], ["upgrade"], ["--audit", "--db", "x"]])
-def test_a_wrong_option_of_lock_is_one_line(child: Path, capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+def test_wrong_use_is_one_line_and_changes_nothing(child: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (child / "uv.json").write_text(json.dumps({"--wrong": 2, "--db": 2}))
-    assert locking.main(["--image", "plain-cu13", "--", *words]) == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert line.endswith(": see scripts/lock --help")
-    assert not [words for words in calls(child) if "--output-file" in words]
+    lock = ["--image", "plain-cu13", "--"]
+    for program, words, said in (
+        (locking, [*lock, "--wrong"], ": see scripts/lock --help"),
+        (locking, [*lock, "upgrade"], ": see scripts/lock --help"),
+        (locking, [*lock, "--audit", "--db", "x"], ": see scripts/lock --help"),
+        (environment, ["--wrong"], "setup: unknown option --wrong: see scripts/setup --help"),
+        (environment, ["--framework"], "setup: --framework needs PACKAGE=="),
+    ):
+        assert program.main(words) == 2
+        [line] = capsys.readouterr().err.splitlines()
+        assert said in line, words
+    assert not [words for words in calls(child) if {"--output-file", "sync"} & {*words}]
 
 
 @pytest.mark.parametrize("code", [1, 0])
@@ -153,11 +160,8 @@ def test_what_was_written_down_and_not_locked_is_named(child: Path, capsys: pyte
     (child / "requirements-dev.lock").write_text("tqdm==4.1 \\\n    --hash=sha256:1\nmy-own==1.0 \\\n")
     assert environment.main([]) == 0
     assert "not in the locks" not in capsys.readouterr().err
-
-
-def test_what_is_wrong_in_pyproject_does_not_end_setup(child: Path) -> None:
     (child / "pyproject.toml").write_text("[project]\ndependencies = 3\n")
-    assert environment.main([]) == 0
+    assert environment.main([]) == 0, "what is wrong there does not end the setup"
 
 
 @pytest.mark.slow
@@ -190,14 +194,6 @@ def test_a_chosen_framework_stays_until_the_locked_one_is_asked_for(child: Path)
     for words, installed in ([["--framework", "torch==9"], 1], [[], 2], [["--framework", "locked"], 2], [[], 2]):
         assert environment.main(words) == 0
         assert len([one for one in calls(child) if "torch==9" in one and "--dry-run" not in one]) == installed, words
-
-
-def test_wrong_use_is_one_line(child: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told = {"--wrong": "unknown option --wrong: see scripts/setup --help", "--framework": "--framework needs PACKAGE=="}
-    for word, said in told.items():
-        assert (environment.main([word]), calls(child)) == (2, [])
-        [line] = capsys.readouterr().err.splitlines()
-        assert line.startswith(f"setup: {said}")
 
 
 def test_a_framework_that_cannot_be_had_leaves_the_environment(child: Path, capsys: pytest.CaptureFixture[str]) -> None:

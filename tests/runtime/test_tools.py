@@ -62,13 +62,7 @@ PROGRAMS = ["environment", "locking", "patience", "scripts.__main__", "serving.p
 def test_what_is_asked_on_an_agent_or_in_an_image_needs_the_standard_library_alone(
     wheel: Path, tmp_path: Path, program: str
 ) -> None:
-    done = python(
-        "-S",
-        "-c",
-        f"import gpu_repo_runtime.{program}",
-        wheel=wheel,
-        cwd=tmp_path,
-    )
+    done = python("-S", "-c", f"import gpu_repo_runtime.{program}", wheel=wheel, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
 import subprocess
 import zipfile
 from email.parser import Parser
 from pathlib import Path
-from types import ModuleType
 
+import build_wheel
 import pytest
 from releases import released
 
@@ -21,19 +20,8 @@ HELD = ("templates/batch/wheels", "templates/library/wheels", "templates/service
 [WHEEL] = (ROOT / HELD[0]).glob("*.whl")
 
 
-@pytest.fixture(scope="module")
-def build_wheel() -> ModuleType:
-    """Return tools/build_wheel.py as a module."""
-    spec = importlib.util.spec_from_file_location("build_wheel", ROOT / "tools/build_wheel.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_the_committed_wheel_and_the_locks_are_what_the_source_gives(
-    build_wheel: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
     before = os.umask(0o077)
