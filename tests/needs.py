@@ -56,6 +56,7 @@ NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     "cosign": (_program("cosign"), "apt-get install cosign (Debian 14), or the file of cosign 3 from its releases"),
     "promtool": (_program("promtool"), "apt-get install prometheus"),
     "chromium": (_program("chromium"), "apt-get install chromium"),
+    "openssl": (_program("openssl"), "apt-get install openssl"),
     "rsync": (_program("rsync"), "apt-get install rsync"),
     "ps": (_program("ps"), "apt-get install procps"),
     "curl": (_program("curl"), "apt-get install curl"),

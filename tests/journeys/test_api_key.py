@@ -88,8 +88,7 @@ def test_generated_clients_know_of_the_key(child: Child) -> None:
 def test_bench_sends_the_key(child: Child) -> None:
     child.follow("3. Measure and try the container")
     rows = json.loads(child.path("build/bench/bench.json").read_text())["rows"]
-    assert [row for row in rows if row["failed"] or not row["answered"]] == [], "requests without an answer"
-    assert len(rows) == 2, f"expected a row for --clients 4 and one for --rates 80%, found {rows}"
+    assert [(row["failed"], row["answered"] > 0) for row in rows] == [(0, True)] * 2, "--clients 4 and --rates 80%"
 
 
 def test_the_probe_sends_the_key(child: Child) -> None:

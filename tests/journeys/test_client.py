@@ -26,11 +26,8 @@ def my_model_and_uv(child: Child, tmp_path_factory: pytest.TempPathFactory) -> N
     child.path("build").mkdir(exist_ok=True)
 
 
-def test_the_service_describes_itself(child: Child) -> None:
+def test_a_client_is_generated_from_the_running_service(child: Child) -> None:
     child.follow("1. Start the service")
-
-
-def test_a_client_is_generated(child: Child) -> None:
     child.follow("2. Generate")
 
 
