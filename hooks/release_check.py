@@ -11,10 +11,7 @@ import argparse
 import multiprocessing
 import os
 import sys
-import time
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,9 +23,8 @@ import yaml
 from gpu_repo_runtime.update.git import Git, UpdateError
 from gpu_repo_runtime.update.releases import Releases
 from packaging.version import InvalidVersion
-from releasekit import findings
-from releasekit.compare import check_settings, compare_child
-from releasekit.findings import Finding, Report
+from releasekit.compare import compare_child
+from releasekit.findings import Finding, Report, check_texts, read_entries, retired_since
 from releasekit.template import Template, TemplateError, answer_sets, read_template, start
 from releasekit.updates import recent, update_children
 from releases import current, next_version, released
@@ -41,30 +37,24 @@ NEUTRAL = {  # git and Copier without the settings of the person who runs this
 }  # fmt: skip
 
 
-@contextmanager
-def step(what: str) -> Iterator[None]:
-    """Print a line for a step: what it does when it starts, and how long it took when it ends."""
-    started = time.monotonic()
-    print(f"release-check: {what} ...", end="", flush=True)
-    try:
-        yield
-    finally:
-        print(f" ({time.monotonic() - started:.0f} s)", flush=True)
+def step(what: str) -> None:
+    """Print what is done next."""
+    print(f"release-check: {what} ...", flush=True)
 
 
 def compare_children(pool: ProcessPoolExecutor, report: Report, old: Template, new: Template, folder: Path, whole: bool
                      ) -> str:  # fmt: skip
     """Render and compare every answer set; return how the files of the children with the defaults differ."""
     wanted, patch = [*answer_sets(old, whole)], ""
-    with step(f"render {len(wanted)} children of each version and compare them"):
-        places = [folder / str(number) for number in range(len(wanted))]
-        for name, found, diff in pool.map(partial(compare_child, old, new), wanted, places):
-            report.add(found, name)
-            patch += diff
-    with step("start children with a new choice"):
-        for name, values in new.choices.items():
-            for value in [one for one in values if name in old.choices and one not in old.choices[name]]:
-                start(new, {name: [value] if name in new.lists else value}, folder / f"{name}-{value}")
+    step(f"render {len(wanted)} children of each version and compare them")
+    places = [folder / str(number) for number in range(len(wanted))]
+    for name, found, diff in pool.map(partial(compare_child, old, new), wanted, places):
+        report.add(found, name)
+        patch += diff
+    step("start children with a new choice")
+    for name in old.choices.keys() & new.choices.keys():
+        for value in (one for one in new.choices[name] if one not in old.choices[name]):
+            start(new, {name: [value] if name in new.lists else value}, folder / f"{name}-{value}")
     return patch
 
 
@@ -77,33 +67,27 @@ def clone(repository: Path, known: dict[str, str], folder: Path) -> Releases:
     return Releases(git, [f"v{version}" for version in known])
 
 
-def check(repository: Path, version: str, tree: str, known: dict[str, str], options: argparse.Namespace) -> Report:
-    """Run every step, or with `options.passed` those that need no rendering; return what was found."""
-    last, context = [*known][-1], multiprocessing.get_context("fork")
+def check(report: Report, repository: Path, tree: str, known: dict[str, str], options: argparse.Namespace) -> None:
+    """Render, compare and update children of the last release and of the work tree; report what is wrong."""
+    context = multiprocessing.get_context("fork")
     with TemporaryDirectory() as name, ProcessPoolExecutor(os.cpu_count() or 1, context) as pool:
         releases = clone(repository, known, Path(name))
         work = releases.unpacked(releases.git.text("commit-tree", tree, "-m", "The work tree"))
-        report = Report(findings.retired_since(findings.read_entries(work), last, last))
-        report.add(findings.check_texts(work, last, version))
-        if options.passed:
-            return report
         try:
-            old, new = read_template(releases.unpacked(f"v{last}")), read_template(work)
-            report.add(check_settings(old, new))
+            old, new = read_template(releases.unpacked(releases.names[-1])), read_template(work)
+            links = sorted(path for path in new.root.rglob("*") if path.is_symlink())
+            report.add(Finding(f"{path.relative_to(work)} is a link: Windows cannot check it out") for path in links)
             patch = compare_children(pool, report, old, new, Path(name), options.whole)
         except TemplateError as error:
-            report.add([Finding(f"no child can start with the defaults: {error}")])
-            return report
+            return report.add([Finding(f"no child can start with the defaults: {error}")])
         if not options.no_updates:
-            tag = f"v{next_version(repository)}"
-            with step(f"update edited children of {', '.join(recent(releases.names))}"):
-                for where, found in update_children(pool, releases, new, tag):
-                    report.add(found, where)
+            step(f"update edited children of {', '.join(recent(releases.names))}")
+            for where, found in update_children(pool, releases, new, f"v{next_version(repository)}"):
+                report.add(found, where)
     place = repository / "build" / "release-check.patch"
     place.parent.mkdir(exist_ok=True)
     place.write_text(patch, encoding="utf-8")
     print(f"changed in the children with the defaults: {patch.count('diff --git ')} files, see {place}")
-    return report
 
 
 def work_tree(git: Git) -> str:
@@ -134,12 +118,11 @@ def main() -> int:
     parser.add_argument("--no-updates", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--whole", action="store_true", help="compare every combination of choices, not every pair")
     parser.add_argument("--version", help="the version to be released (default: the one in VERSION)")
-    parser.add_argument("--once", action="store_true", help="do not repeat what passed for the same files")
     options = parser.parse_args()
     repository: Path = options.repository
     try:
         git = Git(repository)
-        tree, version = work_tree(git), options.version or current(repository)
+        tree = work_tree(git)
         # On the commit of a release, check that release against the one before.
         known = {one: commit for one, commit in released(repository).items()
                  if git.text("rev-parse", f"{commit}^{{tree}}") != tree}  # fmt: skip
@@ -147,17 +130,18 @@ def main() -> int:
             print("release-check: there is no release yet, so no children")
             return 0
         last = list(known)[-1]
-        mark = Path(git.text("rev-parse", "--absolute-git-dir"), "release-check")
-        passed = f"{tree} {last}\n"
-        options.passed = options.once and mark.exists() and mark.read_text(encoding="utf-8") == passed
-        if options.passed:
-            print(f"release-check: {tree[:10]} passed before, only the version is checked")
-        report = check(repository, version, tree, known, options)
+        report = Report(retired_since(read_entries(repository), last, last))
+        report.add(check_texts(repository, last, options.version or current(repository)))
+        mark, passed = Path(git.text("rev-parse", "--absolute-git-dir"), "release-check"), f"{tree} {last}\n"
+        if mark.exists() and mark.read_text(encoding="utf-8") == passed and not options.whole:
+            print(f"release-check: {tree[:10]} passed before: only version and changelog are checked")
+        elif not report.reasons:  # else this is quickly repaired
+            check(report, repository, tree, known, options)
+            if not report.reasons and not options.no_updates:
+                mark.write_text(passed, encoding="utf-8")
     except (UpdateError, InvalidVersion, OSError, ValueError, yaml.YAMLError) as error:
         print(f"release-check: {' '.join(str(error).split())}", file=sys.stderr)
         return 1
-    if not report.reasons and not options.no_updates:
-        mark.write_text(passed, encoding="utf-8")
     return verdict(report, last)
 
 

@@ -15,22 +15,7 @@ from releasekit.files import check_child
 from releasekit.findings import Entry, Finding, gone
 from releasekit.template import Answers, Template, TemplateError, answers_of, files_of, name_of, render, start
 
-FIXED = {
-    "migrations": "children would need --trust",
-    "skip_if_exists": "fixes of those files would never arrive",
-    "answers_file": "children keep the one that they were made with",
-    "templates_suffix": "children keep the one that they were made with",
-}
 WHEEL = re.compile(r"wheels/[\w.+-]+\.whl")
-
-
-def check_settings(old: Template, new: Template) -> Iterator[Finding]:
-    """Find settings and links that keep fixes away or change how children are read."""
-    for name, why in FIXED.items():
-        if new.settings.get(name) != old.settings.get(name):
-            yield Finding(f"copier.yml has another _{name}: {why}")
-    for path in sorted(path for path in new.root.rglob("*") if path.is_symlink()):
-        yield Finding(f"{path.relative_to(new.folder)} is a link: Windows cannot check it out")
 
 
 def compare_child(old: Template, new: Template, wanted: Answers, place: Path) -> tuple[str, list[Finding], str]:

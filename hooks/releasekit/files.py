@@ -24,20 +24,12 @@ HOOKS: dict[str, tuple[str, ...]] = {  # the command and its options: suffixes (
 }
 
 
-def check_child(child: Path) -> list[Finding]:
-    """Return what hooks of pre-commit and git say of a child that was just rendered. Some hooks repair its files."""
-    git = Git(child)
+def check_child(child: Path) -> Iterator[Finding]:
+    """Find what git or a hook of pre-commit would not take of a child. Some hooks repair its files."""
+    git, texts = Git(child), {}
     git.text("init", "--quiet")
-    hidden = git.paths("ls-files", "--others", "--ignored", "--exclude-standard", "-z")
-    found = [
-        Finding(f"{path} is hidden by a .gitignore of the child: its owner would not commit it") for path in hidden
-    ]
-    return found + [Finding(text) for text in run_hooks(child)]
-
-
-def run_hooks(child: Path) -> Iterator[str]:
-    """Give each line in which a hook names a file, or what the hook said last."""
-    texts = {}
+    for path in git.paths("ls-files", "--others", "--ignored", "--exclude-standard", "-z"):
+        yield Finding(f"{path} is hidden by a .gitignore of the child: its owner would not commit it")
     for path in sorted(files_of(child)):
         if b"\0" not in (data := (child / path).read_bytes()):
             texts[path] = ".sh" if data.startswith(b"#!/usr/bin/env bash") else Path(path).suffix
@@ -46,7 +38,6 @@ def run_hooks(child: Path) -> Iterator[str]:
         program, *options = hook.split()
         command = [str(Path(sys.executable).with_name(program)), *options, *files]
         done = subprocess.run(command, cwd=child, capture_output=True, text=True, check=False)
-        lines = (done.stdout + done.stderr).splitlines() or ["no message"]
-        if files and done.returncode:
-            named = [line.strip() for line in lines if any(path in line for path in files)]
-            yield from (f"{program}: {line}" for line in named or lines[-1:])
+        lines = (done.stdout + done.stderr).split("\n") if files and done.returncode else []
+        named = [line.strip() for line in lines if any(path in line for path in files)]
+        yield from (Finding(f"{program}: {line}") for line in named or lines[-1:])

@@ -25,11 +25,8 @@ from releasekit.template import Answers, Template, answers_of, files_of, read_te
 Way = tuple[str, tuple[str, ...], tuple[int, ...]]  # name, command without the version, exit codes that are good
 FIX = b"# the template's fix\n"
 LINE = b"# the owner's line\n"
-SAFE: Way = (
-    "the update",
-    (str(Path(__file__).resolve().parents[1] / "safe_update.py"), "--no-lock", "--to"),
-    (0, 3, 4),
-)
+SAFE_UPDATE = str(Path(__file__).resolve().parents[1] / "safe_update.py")
+SAFE: Way = ("the update", (SAFE_UPDATE, "--no-lock", "--to"), (0, 3, 4))
 PLAIN: Way = ("plain copier update", ("-m", "copier", "update", "--defaults", "--vcs-ref"), (0,))
 
 
@@ -77,16 +74,11 @@ def edit(child: Path) -> str:
     """Edit what an owner edits: every seed, one managed file, a file of their own; return the managed file."""
     owners = owners_in(child)
     texts = [path for path in sorted(files_of(child)) if b"\0" not in (child / path).read_bytes()]
-    for path in texts:
-        if owner_of(path, owners) == "seed":
-            (child / path).write_bytes((child / path).read_bytes() + LINE)
-    (child / "own.txt").write_bytes(LINE)
-    edited = next(
-        (path for path in texts if owner_of(path, owners) == "managed" and not path.startswith(".copier-")), ""
-    )
-    if edited:
-        (child / edited).write_bytes(LINE + (child / edited).read_bytes())
-    return edited
+    managed = [one for one in texts if owner_of(one, owners) == "managed" and not one.startswith(".copier-")][:1]
+    (child / "own.txt").touch()
+    for path in ["own.txt", *managed, *(one for one in texts if owner_of(one, owners) == "seed")]:
+        (child / path).write_bytes(LINE + (child / path).read_bytes())
+    return "".join(managed)
 
 
 def check_update(releases: Releases, tag: str, template: Template, version: str, chosen: Answers,
@@ -130,22 +122,17 @@ def check_result(before: Path, after: Path, fresh: Path, edited: str, retired: s
         yield Finding(f"{ANSWERS} has no {missing[0]} after it: the child can never update again")
         return
     yield from check_answers(answers_of(before), answers)
-    old_owners, new_owners = owners_in(before), owners_in(fresh)
+    owned, new_owned = owners_in(before), owners_in(fresh)
     skipped = {path for kind, path in retired if kind == "file"} | {ANSWERS}
     for path in sorted((files_of(before) | files_of(fresh)) - skipped):
-        was, now, new = (
-            (one / path).read_bytes() if (one / path).is_file() else None for one in (before, after, fresh)
-        )
-        owner = owner_of(path, new_owners if new is not None else old_owners)
-        if was is None:
-            if owner == "managed" and now is None:
-                yield Finding(f"{path} is new and managed, and does not arrive")
-        elif owner_of(path, old_owners) == "seed" or owner is None:
-            if was != now:
-                yield Finding(f"{path} is the owner's, and it changes it")
-        elif path == edited:
+        places = (before / path, after / path, fresh / path)
+        was, now, new = (place.read_bytes() if place.is_file() else None for place in places)
+        owner = owner_of(path, new_owned if was is None else owned)
+        if path == edited:
             if LINE not in (now or b""):
                 yield Finding(f"it loses the owner's line in {path}")
-        elif now != new:
-            what = "no fix of it arrives" if now == was else "it is not what a new child gets"
-            yield Finding(f"{path} is managed, and {what}")
+        elif owner == "managed":
+            if now != new:
+                yield Finding(f"{path} is managed, and no fix of it arrives")
+        elif was not in (None, now):
+            yield Finding(f"{path} is the owner's, and it changes it")

@@ -127,10 +127,6 @@ REFUSED = {
         change(copier_dot_yml=GOOD["copier.yml"] + "_tasks: ['true']\n"),
         "no child can start with the defaults: Template uses potentially unsafe feature: tasks.",
     ),
-    "a migration": (
-        change(copier_dot_yml=GOOD["copier.yml"] + "_migrations: [{version: v1.1.0, command: 'true'}]\n"),
-        "copier.yml has another _migrations",
-    ),
     "a seed becomes managed": (
         change(**{"t___dot_copier-ownership_dot_yml": ALL_MANAGED}),
         "README.md was the owner's",
@@ -138,10 +134,6 @@ REFUSED = {
     "a file on no list": (change(t__new="n"), "new is on neither list"),
     "a version is left out": (change(VERSION="1.2.1\n"), "VERSION is 1.2.1, which does not follow 1.0.0"),
     "no changelog": (change(VERSION="1.1.0\n"), "CHANGELOG.md has no section '## 1.1.0'"),
-    "_skip_if_exists": (
-        change(copier_dot_yml=GOOD["copier.yml"] + "_skip_if_exists: [scripts/build]\n"),
-        "copier.yml has another _skip_if_exists: fixes of those files would never arrive",
-    ),
     "a tighter validator": (
         settings(TITLE, SHORT),
         "the answer title=Find topics: ",
@@ -180,6 +172,14 @@ NO_COMMIT = "{% for k, v in _copier_answers.items() if k != '_commit' %}\n{{ k }
 RESET = "{% if title == 'mine' and _copier_answers._commit is defined %}no{% endif %}"
 UNASKED = "{{ UNSET if _copier_answers._commit is defined else 'x' }}"
 HARMFUL_UPDATES = {
+    "a migration": (
+        change(copier_dot_yml=GOOD["copier.yml"] + "_migrations: [{version: v1.0.1, command: 'true'}]\n"),
+        "plain copier update of a child of 1.0.0: the update fails: ",
+    ),
+    "_skip_if_exists": (
+        change(copier_dot_yml=GOOD["copier.yml"] + "_skip_if_exists: [scripts/build]\n"),
+        "scripts/build is managed, and no fix of it arrives",
+    ),
     "a message that cannot be written": (
         settings("_subdirectory", "_message_after_update: '{{ _copier_conf.nope.x }}'\n_subdirectory"),
         "plain copier update of a child of 1.0.0: the update fails: ",

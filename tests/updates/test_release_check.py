@@ -138,11 +138,11 @@ def test_the_same_files_are_checked_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert checked(tmp_path, monkeypatch, change(t__scripts__build="better\n")(GOOD)) == 0
-    again = ["release_check", "--repository", str(tmp_path / "template"), "--once", "--version"]
+    again = ["release_check", "--repository", str(tmp_path / "template"), "--version"]
     capsys.readouterr()
     monkeypatch.setattr(sys, "argv", [*again, "1.0.1rc1"])
     assert release_check.main() == 0
-    assert "passed before, only the version is checked" in capsys.readouterr().out
+    assert "passed before: only version and changelog are checked" in capsys.readouterr().out
     monkeypatch.setattr(sys, "argv", [*again, "1.0.2"])
     assert release_check.main() == 1
     assert "VERSION is 1.0.2, which does not follow 1.0.0" in capsys.readouterr().err
