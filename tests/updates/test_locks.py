@@ -14,7 +14,7 @@ from tests.updates.family import Family
 from tests.updates.program import Program
 from tests.updates.test_family import family, start  # noqa: F401 - a fixture
 from tests.updates.tiny import Child, Template, make_child
-from tests.updates.wheels import LOCK, index, release_runtime, runtime
+from tests.updates.wheels import LOCK, index, release_runtime, runtime, wheel
 
 
 @pytest.fixture
@@ -80,16 +80,8 @@ def test_no_index_can_replace_the_wheel(family: Family, tmp_path: Path) -> None:
         (child.path / ".venv/bin" / name).symlink_to(Path(sys.executable).with_name(name))
     before = child.read("requirements.lock")
     for version in ("99.0", "0.3.0+evil"):
-        source = tmp_path / version
-        (source / "src/gpu_repo_runtime").mkdir(parents=True)
-        (source / "src/gpu_repo_runtime/__init__.py").touch()
-        text = (child.path / "wheels/requirements.in").read_text()
-        assert "gpu-repo-runtime" in text
-        project = f'[project]\nname = "gpu-repo-runtime"\nversion = "{version}"\n'
-        backend = '[build-system]\nrequires = ["uv_build==0.13.8"]\nbuild-backend = "uv_build"\n'
-        (source / "pyproject.toml").write_text(project + backend)
-        uv = Path(sys.executable).with_name("uv")
-        subprocess.run([uv, "build", "--quiet", "--wheel", "--out-dir", tmp_path / "evil", source], check=True)
+        wheel(tmp_path / "evil", "gpu_repo_runtime", version)
+    uv = Path(sys.executable).with_name("uv")
     asked = subprocess.run(
         [uv, "pip", "compile", "--quiet", "--no-annotate", "--no-header", "--find-links", tmp_path / "evil", "-"],
         input="gpu-repo-runtime\n",
