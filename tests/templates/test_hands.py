@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,25 +10,19 @@ import pytest
 
 from tests.answers import AnswerSet
 from tests.sampling import every, sampled
-
-WITHOUT = ("VIRTUAL_ENV", "PYTHONPATH", "RUN_IN", "CDPATH")
+from tests.templates.own import own_copy, run
 
 
 @pytest.fixture
 def child(render: Callable[[AnswerSet], Path], tmp_path: Path) -> Path:
     """Return a library in a folder with a space, an accent and a quote, whose .venv is that of these tests."""
-    folder = tmp_path / "thé ' projects" / "child"
-    shutil.copytree(render(AnswerSet("library", "plain")), folder)
-    (folder / ".venv/bin").mkdir(parents=True)
-    program = folder / ".venv/bin/python"
+    (tmp_path / "thé ' projects").mkdir()
+    child = own_copy(render(AnswerSet("library", "plain")), tmp_path / "thé ' projects")
+    (child / ".venv/bin").mkdir(parents=True)
+    program = child / ".venv/bin/python"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     program.chmod(0o755)
-    return folder
-
-
-def run(folder: Path, *command: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    env = {k: v for k, v in os.environ.items() if k not in WITHOUT} | environment
-    return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=120)
+    return child
 
 
 def locked(child: Path) -> None:
@@ -41,10 +32,10 @@ def locked(child: Path) -> None:
 
 
 def test_an_environment_that_is_not_finished_is_named(child: Path) -> None:
-    done = run(child, "scripts/run", "rain", "README.md")
+    done = run(child, "scripts/run rain README.md")
     assert "scripts/setup did not end" in done.stderr
     locked(child)
-    assert "did not end" not in run(child, "scripts/run", "rain", "README.md").stderr
+    assert "did not end" not in run(child, "scripts/run rain README.md").stderr
 
 
 @pytest.mark.parametrize("verb", sampled(["test", "lint", "smoke"], every(3)))

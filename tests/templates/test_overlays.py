@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 import yaml
 
 from tests.answers import AnswerSet
+from tests.templates import checks
 
 BASES = {"service": "deployment.yaml", "batch": "job.yaml"}
 
@@ -28,12 +28,7 @@ def child(request: pytest.FixtureRequest, render: Callable[[AnswerSet], Path], t
 
 def container(child: Path) -> dict[str, Any]:
     """Return the first container of the overlay dev, as kubectl builds it."""
-    command = ["kubectl", "kustomize", str(child / "deploy/overlays/dev")]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert done.returncode == 0, f"{child.name}: {done.stderr}"
-    pods = [
-        o["spec"]["template"]["spec"] for o in yaml.safe_load_all(done.stdout) if o["kind"] in ("Deployment", "Job")
-    ]
+    pods = [pod for pod in map(pod_of, objects(child, "dev")) if pod]
     assert [pod for pod in pods if "tolerations" in pod] == [], f"{child.name}: a pod on a CPU needs no toleration"
     return pods[0]["containers"][0]
 
@@ -55,19 +50,15 @@ def test_the_base_keeps_the_places_that_older_overlays_name(child: Path) -> None
     """Until 0.2.3 a child's own overlay patched the first variable of the first container: it stays DEVICE."""
     for base in sorted((child / "deploy/base").rglob("*.yaml")):
         for document in yaml.safe_load_all(base.read_text(encoding="utf-8")):
-            spec = document.get("spec", {})
-            pod = spec.get("jobTemplate", {"spec": spec})["spec"].get("template", {}).get("spec", {})
-            if "containers" in pod:
+            pod = pod_of(document)
+            if pod and "containers" in pod:
                 assert pod["containers"][0]["env"][0]["name"] == "DEVICE", f"{child.name}: {base.name}"
                 assert "tolerations" in pod, f"{child.name}: {base.name}"
 
 
 def objects(child: Path, overlay: str) -> list[dict[str, Any]]:
     """Return what kubectl builds of an overlay."""
-    command = ["kubectl", "kustomize", str(child / "deploy/overlays" / overlay)]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert done.returncode == 0, f"{child.name}, {overlay}: {done.stderr}"
-    return list(yaml.safe_load_all(done.stdout))
+    return checks.objects(child / "deploy/overlays" / overlay)
 
 
 def pod_of(document: dict[str, Any]) -> dict[str, Any] | None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.answers import AnswerSet
+from tests.templates.own import own_copy, run, stand_in
 
 VALUES = {
     "X=hello world": "hello world",
@@ -39,31 +37,18 @@ if sys.argv[1] == "run":
 @pytest.fixture(scope="module")
 def child(render: Callable[[AnswerSet], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a child whose Docker prints what a container would get: its options and its environment."""
-    folder = tmp_path_factory.mktemp("settings") / "child"
-    shutil.copytree(render(AnswerSet("library", "plain")), folder)
-    programs = folder.parent / "bin"
-    programs.mkdir()
-    docker = programs / "docker"
-    docker.write_text(f"#!/usr/bin/env python3\n{DOCKER}")  # bash would not show each variable as it got it
-    docker.chmod(0o755)
-    return folder
+    child = own_copy(render(AnswerSet("library", "plain")), tmp_path_factory.mktemp("settings"))
+    stand_in(child, "docker", DOCKER, "python3")  # bash would not show each variable as it got it
+    return child
 
 
 def in_container(child: Path, text: str, **environment: str) -> tuple[str, dict[str, str]]:
     """Return Docker's options and the environment that Docker was called with, for a .env of `text`."""
     (child / ".env").write_bytes(text.encode())
-    path = f"{child.parent / 'bin'}:{os.environ['PATH']}"
-    done = run(child, "scripts/shell true", PATH=path, RUN_IN="docker", **environment)
+    done = run(child, "scripts/shell true", RUN_IN="docker", **environment)
     assert done.returncode == 0, done.stderr
     options, _, rest = done.stdout.partition("\n")
     return options, dict(item.split("=", 1) for item in rest.split("\0") if item)
-
-
-def run(child: Path, script: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    env = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "LANG": "C.UTF-8", **environment}
-    return subprocess.run(
-        ["bash", "-c", script], cwd=child, env=env, capture_output=True, encoding="utf-8", check=False
-    )
 
 
 def test_a_value_is_what_docker_run_takes_it_for(child: Path) -> None:

@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.answers import TYPES, AnswerSet
+from tests.templates.own import own_copy, run, stand_in
 
 PASSWORD = "s3cr-7f3a9c%40%3A%2F%25%23%20%24"  # quoted, as in an address
 LOGIN, INDEX = f"robot%40team:{PASSWORD}", "packages.example.com/simple/"
-DOCKER = """#!/usr/bin/env bash
+DOCKER = """\
 # A Docker that keeps the secret of a build and how it was called.
 printf '%s\\n' "$*" >>"$DOCKER_LOG"
 for word; do case $word in id=pip.conf,src=*) cp "${word#*src=}" "$DOCKER_LOG.conf" ;; esac; done
 """
 
 
-def run(child: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PIP_", "UV_"))}
-    env = kept | {"UV_CACHE_DIR": str(child.parent / "cache"), "UV_NO_CONFIG": "1"} | environment
-    return subprocess.run(command, cwd=child, env=env, capture_output=True, text=True, check=False)
-
-
 @pytest.mark.parametrize("project_type", TYPES)
 def test_a_build_gets_it_as_a_secret(render: Callable[[AnswerSet], Path], tmp_path: Path, project_type: str) -> None:
-    child, log = tmp_path / "child", tmp_path / "docker.log"
-    shutil.copytree(render(AnswerSet(project_type, "plain")), child)
-    (tmp_path / "docker").write_text(DOCKER, encoding="utf-8")
-    (tmp_path / "docker").chmod(0o755)
-    environment = {"DOCKER_LOG": str(log), "PATH": f"{tmp_path}:{os.environ['PATH']}", "TMPDIR": str(tmp_path / "tmp")}
+    child, log = own_copy(render(AnswerSet(project_type, "plain")), tmp_path), tmp_path / "docker.log"
+    stand_in(child, "docker", DOCKER)
     (tmp_path / "tmp").mkdir()
-    done = run(child, "scripts/build", PIP_INDEX_URL=f"http://{LOGIN}@{INDEX}", **environment)
+    more = {"DOCKER_LOG": str(log), "TMPDIR": str(tmp_path / "tmp")}
+    done = run(child, "scripts/build", PIP_INDEX_URL=f"http://{LOGIN}@{INDEX}", **more)
     assert done.returncode == 0, done.stderr
     assert PASSWORD not in log.read_text(encoding="utf-8") + done.stderr
     conf = Path(f"{log}.conf").read_text(encoding="utf-8")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -15,6 +14,7 @@ import pytest
 
 from tests.answers import AnswerSet
 from tests.conftest import ROOT, git
+from tests.templates.own import own_copy, run, stand_in
 
 WITH_LOGIN = f"'{ROOT}/base-images/with-login'"
 DIGEST = f"sha256:{'a' * 64}"
@@ -44,36 +44,13 @@ AUTHOR = {f"GIT_{who}_{what}": "o@example.com" for who in ("AUTHOR", "COMMITTER"
 @pytest.fixture(scope="module")
 def committed(render: Callable[[AnswerSet], Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a committed service with Kubernetes files."""
-    folder = tmp_path_factory.mktemp("release") / "child"
-    shutil.copytree(render(AnswerSet("service", "plain", kubernetes=True)), folder)
-    git(folder, "init", "--quiet", "--initial-branch=main")
-    git(folder, "add", "--all")
-    git(folder, "-c", "user.name=O", "-c", "user.email=o@example.com", "commit", "--quiet", "--message=Start")
-    return folder
+    return own_copy(render(AnswerSet("service", "plain", kubernetes=True)), tmp_path_factory.mktemp("release"), True)
 
 
 @pytest.fixture
 def child(committed: Path, tmp_path: Path) -> Path:
     """Return a copy of the child."""
-    shutil.copytree(committed, tmp_path / "child")
-    (tmp_path / "bin").mkdir()
-    return tmp_path / "child"
-
-
-def stand_in(child: Path, name: str, text: str) -> None:
-    """Let a program be this script."""
-    program = child.parent / "bin" / name
-    program.write_text(f"#!/usr/bin/env bash\n{text}\n")
-    program.chmod(0o755)
-
-
-def run(child: Path, script: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run a script of the child, with the programs that stand in first on PATH."""
-    path = f"{child.parent / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    environment = {"PATH": path, "HOME": str(child.parent), **variables}
-    return subprocess.run(
-        ["bash", "-c", script], cwd=child, env=environment, capture_output=True, text=True, check=False
-    )
+    return own_copy(committed, tmp_path)
 
 
 def commit_of(child: Path) -> str:

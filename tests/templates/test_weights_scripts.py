@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -13,9 +11,10 @@ import pytest
 
 from tests.answers import AnswerSet
 from tests.sampling import sampled
+from tests.templates.own import own_copy, run, stand_in
 
 # Says yes to all, and writes each call down, a word a line.
-DOCKER = """#!/usr/bin/env bash
+DOCKER = """\
 printf '%s\\n' "$@" "" >>"$DOCKER_LOG"
 """
 Call = Callable[..., tuple[int, str, list[list[str]]]]
@@ -24,27 +23,20 @@ Call = Callable[..., tuple[int, str, list[list[str]]]]
 @pytest.fixture(params=sampled(["service", "batch"], ["batch"]))
 def call(request: pytest.FixtureRequest, render: Callable[[AnswerSet], Path], tmp_path: Path) -> Call:
     """Return a function that runs a script in a child; it returns exit code, stderr and the calls of Docker."""
-    child, log = tmp_path / "child", tmp_path / "docker.log"
-    shutil.copytree(render(AnswerSet(request.param, "plain")), child)
+    child, log = own_copy(render(AnswerSet(request.param, "plain")), tmp_path), tmp_path / "docker.log"
     (child / "weights/words").mkdir(parents=True)
     (child / "weights/words/words.npz").write_bytes(b"a table of words")
     (child / "weights.toml").write_text('[words]\nsource = "weights/words"\n')
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/docker").write_text(DOCKER)
-    (tmp_path / "bin/docker").chmod(0o755)
-    own = {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}", "DOCKER_LOG": str(log)}
-    own |= {"XDG_CACHE_HOME": str(tmp_path / "cache")}
+    stand_in(child, "docker", DOCKER)
 
-    def of(*command: str, **environment: str) -> tuple[int, str, list[list[str]]]:
+    def of(script: str, **variables: str) -> tuple[int, str, list[list[str]]]:
         log.unlink(missing_ok=True)
-        run = subprocess.run(
-            command, cwd=child, env=os.environ | own | environment, capture_output=True, text=True, check=False
-        )
+        done = run(child, script, DOCKER_LOG=str(log), XDG_CACHE_HOME=str(tmp_path / "cache"), **variables)
         calls = log.read_text().split("\n\n") if log.exists() else []
-        return run.returncode, run.stderr, [lines.split("\n") for lines in calls if lines]
+        return done.returncode, done.stderr, [lines.split("\n") for lines in calls if lines]
 
     of.child = child  # type: ignore[attr-defined]
-    assert of("scripts/weights", "lock")[0] == 0
+    assert of("scripts/weights lock")[0] == 0
     return of
 
 
