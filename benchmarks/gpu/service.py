@@ -7,7 +7,6 @@ import os
 import re
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -49,22 +48,19 @@ def service(folder: Path, child: str, log: Path, **settings: str) -> Iterator[st
 def load(url: str, text: str, clients: int, seconds: float) -> dict[str, Any]:
     """Load a service in a closed loop, after a second that does not count."""
     import uvloop
-    from gpu_repo_runtime.bench.load import Target
+    from gpu_repo_runtime.bench import Target
 
     target = Target(url, [text])
-    uvloop.run(target.closed_loop(clients, 1))
-    return asdict(uvloop.run(target.closed_loop(clients, seconds)))
+    uvloop.run(target.load(clients, 1))
+    return asdict(uvloop.run(target.load(clients, seconds)))
 
 
 def ask(url: str, text: str) -> dict[str, Any]:
     """Send one text; return status and the beginning of the answer."""
-    body = json.dumps({"instances": [text]}).encode()
-    request = urllib.request.Request(f"{url}/predict", body, {"Content-Type": "application/json"})
-    try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return {"status": answer.status, "body": answer.read().decode()[:300]}
-    except urllib.error.HTTPError as error:
-        return {"status": error.code, "body": error.read().decode()[:300]}
+    from gpu_repo_runtime.client import ask
+
+    status, answer = ask(f"{url}/predict", {"instances": [text]})
+    return {"status": status, "body": (answer if isinstance(answer, str) else json.dumps(answer))[:300]}
 
 
 def metrics(url: str) -> dict[str, float]:

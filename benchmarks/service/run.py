@@ -97,6 +97,7 @@ def running(server: Server, load: str) -> Iterator[int]:
     model = MODELS.get(load, load)
     own = {"PORT": str(PORT), "LISTEN_HOST": "127.0.0.1", "DEVICE": "cpu", "BENCH_MODEL": model}
     own |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONPATH": str(HERE / "servers")}
+    own |= {"MALLOC_TRIM_THRESHOLD_": "134217728", "MALLOC_MMAP_THRESHOLD_": "33554432"}  # as a child's Dockerfile
     packages = [server.package, *(ENCODER if model == "encoder" else [])]
     uv = [shutil.which("uv") or str(ROOT / ".venv/bin/uv"), "tool", "run", "--quiet"]
     command = ["taskset", "-c", "0", *uv, *(f"--with={one}" for one in packages), "python", *server.command]

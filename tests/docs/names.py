@@ -24,7 +24,7 @@ CHILD = (
     "runtime/src/gpu_repo_runtime/batch/*.py",
     "templates/library/src/*/__main__.py",
     "runtime/src/gpu_repo_runtime/update/*.py",
-    "runtime/src/gpu_repo_runtime/bench/*.py",
+    "runtime/src/gpu_repo_runtime/bench.py",
 )
 OPTIONS = {
     r"(?:^|/)hooks/fleet\.py|^fleet\b": ("hooks/fleet.py",),

@@ -7,7 +7,6 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from ..allocator import keep_memory
 from ..cores import fit_threads
 from .exits import BAD_CONFIGURATION, RETRY, SIGNAL
 
@@ -23,7 +22,6 @@ def start(package: str, arguments: Sequence[str]) -> int:
         die_with(int(os.environ.pop("JOB_PARENT")))
     _open_closed()
     fit_threads()
-    keep_memory()
     try:
         # Only now: NumPy and the framework decide on their threads when they are imported.
         from .cli import main

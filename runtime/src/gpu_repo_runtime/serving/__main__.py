@@ -9,7 +9,6 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from ..allocator import keep_memory
 from ..contract import ContractError, import_model
 from ..cores import fit_threads
 from ..words import words_of
@@ -33,7 +32,6 @@ def serve(package: str) -> None:
     """Run the service around ``<package>.model.Model`` until it is told to stop; ends the process."""
     faulthandler.enable(2)  # a library that crashes takes Python with it, which then can say nothing
     fit_threads()
-    keep_memory()
     found = importlib.util.find_spec(package)
     if found is None or found.origin is None:
         print(f"there is no package {package} here: call it where src/ is on PYTHONPATH", file=sys.stderr)

@@ -1,0 +1,70 @@
+"""What scripts/bench and scripts/probe send to a service: its own examples, with the key that it requires.
+
+scripts/probe runs it straight from the wheel: it needs nothing but Python.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from typing import Any
+
+# API_KEY is the name in the documentation; API_TOKEN was it up to version 0.5.
+NAMES = ("API_KEY", "API_TOKEN")
+
+
+class UnexpectedAnswer(Exception):
+    """The service did not answer as the service of this family does; the message says what to do."""
+
+
+def authorization() -> dict[str, str]:
+    """Return the header with the key of the environment, or no header if the environment has no key."""
+    key = next(filter(None, map(os.environ.get, NAMES)), None)
+    return {"authorization": f"Bearer {key}"} if key else {}
+
+
+def ask(url: str, body: Any = None, headers: dict[str, str] | None = None) -> tuple[int, Any]:
+    """Return the status and the JSON of an answer; without an answer the status is 0, and the reason a text."""
+    about = {"content-type": "application/json", **(authorization() if headers is None else headers)}
+    request = urllib.request.Request(url, json.dumps(body).encode() if body else None, about)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode(errors="replace")
+    except (OSError, ValueError) as error:
+        return 0, str(error)
+
+
+def examples(url: str, headers: dict[str, str] | None = None) -> dict[str, Any]:
+    """Return the example of a request in the OpenAPI document of a service. Raises UnexpectedAnswer."""
+    status, document = ask(f"{url}/openapi.json", headers=headers)
+    try:
+        content = document["paths"]["/predict"]["post"]["requestBody"]["content"]
+        example: dict[str, Any] = content["application/json"]["example"]
+    except (KeyError, TypeError):
+        what = document if status != 200 else "without an example for /predict"
+        raise UnexpectedAnswer(f"GET {url}/openapi.json was answered with {status} {what}{hint(status)}") from None
+    return example
+
+
+def hint(status: int) -> str:
+    """Return what to do about the status of an answer."""
+    return f"; set {NAMES[0]} to the key that the service requires" if status in (401, 403) else ""
+
+
+def wait_until_ready(url: str, seconds: float, is_alive: Callable[[], bool] = lambda: True) -> float:
+    """Return the seconds until /readyz answers 200. Raises UnexpectedAnswer if it takes longer, or the service ends."""
+    started = time.monotonic()
+    while True:
+        status, found = ask(f"{url}/readyz")
+        passed = time.monotonic() - started
+        if status == 200:
+            return passed
+        if passed > seconds or not is_alive():
+            raise UnexpectedAnswer(f"not ready after {passed:.0f} s; /readyz says {status} {found}")
+        time.sleep(0.1)
