@@ -77,7 +77,6 @@ WRONG = {
         "a middleware of service.py cannot be made: ValueError: the token is empty",
     ),
     "its lifespan raises": (LIFESPAN.format("raise RuntimeError('the database is down')"), 1, "the database is down"),
-    "its lifespan replaces ours": (LIFESPAN.format("pass"), 78, "service.py replaced the lifespan of the application"),
 }
 
 
@@ -110,3 +109,11 @@ def test_the_process_serves_the_owners_route_and_warns_of_settings_that_are_not_
 def test_settings_that_do_not_extend_the_services_are_named(start: Callable[..., Any], package: Path) -> None:
     package.write_text("class Settings: ...\n")
     assert "service.py: Settings is not used: let it extend" in start().log.read_text()
+
+
+@pytest.mark.slow
+def test_a_lifespan_that_replaces_the_services_own_leaves_the_model_loaded(
+    start: Callable[..., Any], package: Path
+) -> None:
+    package.write_text(LIFESPAN.format("pass"))
+    assert start().predict("text")[0] == 200

@@ -32,20 +32,18 @@ def create_app(
     settings: Settings | None = None,
     *,
     extend: Callable[[FastAPI, Service], Any] | None = None,
-    on_start: Callable[[Service], Any] | None = None,
+    load: bool = True,
 ) -> FastAPI:
     """Return the application, with its Service in ``app.state.service``.
 
-    ``extend`` is the owner's, of service.py. The model is loaded before the application serves, unless ``on_start`` is
-    given: that is called with the Service in the event loop, and calls ``Service.start``.
+    ``extend`` is the owner's, of service.py. The model is loaded before the application serves; without ``load``, by
+    who calls ``Service.start``.
     """
     service = Service(model, settings or Settings())
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        if on_start:
-            on_start(service)
-        else:
+        if load:
             await service.start()
         yield
         service.stop()

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -44,10 +45,10 @@ class Process:
         self.settings, self.exit_code, self.signal = settings, 0, 0
         self._ending = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._starting: asyncio.Task[None] | None = None
-        app = create_app(model, settings, extend=hooks.extend, on_start=self._start)
+        app = create_app(model, settings, extend=hooks.extend, load=False)
         build_middleware(app)
         self.service: Service = app.state.service
+        self.service.on_end = self._end_soon
         self._lame_duck = min(LAME_DUCK_SECONDS, settings.shutdown_seconds / 4)
         self.config = uvicorn.Config(
             app,
@@ -62,8 +63,6 @@ class Process:
             timeout_keep_alive=75,  # longer than the idle time of common load balancers, which then close first
             # uvicorn passes it to asyncio.wait_for, which takes parts of a second
             timeout_graceful_shutdown=max(0.1, settings.shutdown_seconds - self._lame_duck - RESERVE_SECONDS),  # type: ignore[arg-type]
-            callback_notify=self._check_lifespan,
-            timeout_notify=0,
             backlog=2048,
         )
         self.server = uvicorn.Server(self.config)
@@ -79,7 +78,8 @@ class Process:
             log.critical("refusing to start: cannot listen on %s (see the line before): set another PORT", where)
             return 1
         log.info("listening", extra={"fields": {"host": self.settings.listen_host, "port": listener.getsockname()[1]}})
-        self.server.run([listener])
+        with asyncio.Runner(loop_factory=self.config.get_loop_factory()) as runner:
+            runner.run(self._serve(listener))
         if self.service.unfinished:
             log.error("SHUTDOWN_SECONDS were too short: %d accepted requests had no answer", self.service.unfinished)
             return self.exit_code or EXIT_UNFINISHED
@@ -120,17 +120,18 @@ class Process:
         for sig in EXIT_SIGNALS:
             signal.signal(sig, self.handle_exit)
 
-    def _start(self, service: Service) -> None:
+    async def _serve(self, listener: socket.socket) -> None:
         self._loop = asyncio.get_running_loop()
         self._loop.set_exception_handler(logs.in_loop)
-        self._take_signals()  # uvicorn has set its own
-        service.on_end = self._end_soon
-        self._starting = asyncio.create_task(self._start_service())
+        starting = asyncio.create_task(self._start_service())
+        await self.server.serve([listener])
+        starting.cancel()
 
     def _end_soon(self, code: int) -> None:
         asyncio.get_running_loop().call_later(LOST_SECONDS, self.end, code)
 
     async def _start_service(self) -> None:
+        self._take_signals()  # uvicorn has set its own
         try:
             await self.service.start()
         except DeviceError as error:
@@ -143,15 +144,6 @@ class Process:
         except Exception as error:
             _failed("the model could not be loaded", error)
             self.end(1)
-
-    async def _check_lifespan(self) -> None:
-        if self._starting is None:
-            self._starting = asyncio.current_task()  # report it once
-            log.critical(
-                "refusing to start: service.py replaced the lifespan of the application, which loads the model: "
-                "call the former app.router.lifespan_context inside yours"
-            )
-            self.end(EXIT_CONFIGURATION)
 
     def _end_in_time(self) -> None:
         self._ending.wait()
