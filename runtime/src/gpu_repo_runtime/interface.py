@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, PydanticUserError, TypeAdapter, Vali
 from pydantic.errors import PydanticSchemaGenerationError
 
 from .contract import ContractError, Model, ran, refuse_async
-from .owntypes import Annotations, as_read, names_in, only_bytes_field, sentence, shown, unrepeated
+from .owntypes import Annotations, names_in, only_bytes_field, sentence, shown, unrepeated
 from .tables import TableInput, answer_values
 from .words import first_line, words_of
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 Answer = dict[str, Any]
 # How bytes are written where a type says nothing of them.
 ANYTHING = ConfigDict(ser_json_bytes="base64")
+# A field is read by its aliases, and by its name.
+BOTH_NAMES: dict[str, Any] = {"by_alias": True, "by_name": True}
 
 DEPRECATED = (
     "{file} does not define its input and output, as in version 0.2: the input is a text and the output a dict. "
@@ -84,9 +86,8 @@ class Interface:
             self.deprecations.append(LENGTHS.format(file=self.file))
         self.inputs = self._adapter("Input", self.input)
         self.outputs: TypeAdapter[list[Any]] = self._adapter("Output", self.output, many=True)
-        self._hold, self._write = self.outputs.validator.validate_python, self.outputs.serializer.to_json
-        if self.table:  # the columns of a table have the names of the fields, or their aliases
-            self._hold = partial(self._hold, by_name=True, by_alias=True)
+        self._hold: Callable[[Any], list[Any]] = partial(self.outputs.validator.validate_python, **BOTH_NAMES)
+        self._write = self.outputs.serializer.to_json
         self.outputs_are_objects = isinstance(self.output, type) and issubclass(self.output, BaseModel)
         self._names = frozenset(names_in(self.outputs.json_schema(mode="serialization")))
         self._parameters_adapter = None if self.parameters is None else self._adapter("Parameters", self.parameters)
@@ -113,16 +114,13 @@ class Interface:
         return examples
 
     def as_asked(self, example: Any) -> Any:
-        """Return an example as a request has it: what is read again as the same input, where there is such a thing."""
-        by_name = self.inputs.dump_python(example, mode="json", round_trip=True)
-        ways = [as_read(example, by_name), self.inputs.dump_python(example, mode="json", by_alias=True), by_name]
-        taken = []
-        for one in ways:
-            with suppress(ValidationError):  # what the owner's validators keep in a context is not of a request
-                read = contextvars.copy_context().run(self.inputs.validate_json, pydantic_core.to_json(one))
-                taken.append((one, read))
-        same = (one for one, again in taken if again == example)
-        return next(same, taken[0][0] if taken else by_name)
+        """Return an example as a request has it: with the aliases of its fields if it is read so, else their names."""
+        aliased = self.inputs.dump_python(example, mode="json", round_trip=True, by_alias=True)
+        read = partial(self.inputs.validate_json, pydantic_core.to_json(aliased), **BOTH_NAMES)
+        with suppress(ValidationError):  # what the owner's validators keep in a context is not of a request
+            if contextvars.copy_context().run(read) == example:
+                return aliased
+        return self.inputs.dump_python(example, mode="json", round_trip=True)
 
     def held(self, inputs: Sequence[Any]) -> list[Any]:
         """Return what an owner's own code gives as inputs. Raises TypeError where one is not an ``Input``."""
@@ -198,8 +196,7 @@ class Interface:
     def checked(self, answers: Sequence[Any]) -> list[Any]:
         """Return the answers as outputs. Raises WrongAnswer for the first one that is none."""
         try:
-            held: list[Any] = self._hold(answers)
-            return held
+            return self._hold(answers)
         except ValidationError as error:
             [first, *_] = error.errors(include_input=False, include_url=False, include_context=False)
             index, *field = first["loc"]
@@ -231,7 +228,7 @@ class Interface:
         JSON has null for a number that is not finite, and for None where pydantic did not look.
         """
         try:
-            self.outputs.validate_json(self._write(outputs, by_alias=False), by_name=True, by_alias=True)
+            self.outputs.validate_json(self._write(outputs, by_alias=False), **BOTH_NAMES)
         except ValidationError as error:
             faults = error.errors(include_url=False, include_context=False)
             return next((one["loc"] for one in faults if one["input"] is None and one["type"].endswith("_type")), ())

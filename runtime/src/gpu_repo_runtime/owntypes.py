@@ -57,17 +57,6 @@ def only_bytes_field(type_: Any) -> str | None:
     return found[0] if len(found) == 1 and not others else None
 
 
-def as_read(value: Any, written: Any) -> Any:
-    """Return what was written of a value by the names of its fields, by those that it is read by."""
-    if isinstance(value, BaseModel) and isinstance(written, dict):
-        return {read_name(type(value), key): as_read(getattr(value, key, None), part) for key, part in written.items()}
-    if isinstance(value, list | tuple) and isinstance(written, list) and len(value) == len(written):
-        return [as_read(one, part) for one, part in zip(value, written, strict=True)]
-    if isinstance(value, dict) and isinstance(written, dict) and len(value) == len(written):
-        return {name: as_read(one, written[name]) for one, name in zip(value.values(), written, strict=True)}
-    return written
-
-
 def read_name(model: type[BaseModel], name: str) -> str:
     """Return the key that a field is read from: its alias, if it has one."""
     alias = getattr(model.model_fields.get(name), "validation_alias", None)

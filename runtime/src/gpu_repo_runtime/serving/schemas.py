@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter, ValidationError
 from pydantic import create_model as create
 
-from ..interface import Interface
+from ..interface import BOTH_NAMES, Interface
 from ..owntypes import names_in, unrepeated
 from .errors import CODES, InvalidRequest
 from .settings import Settings
@@ -107,12 +107,12 @@ class PredictRequest:
 
     def read_python(self, inputs: list[Any], parameters: dict[str, Any]) -> Asked:
         """Return inputs and parameters that were not JSON, by the names of their fields or by those in JSON."""
-        validate = partial(self._type.validate_python, strict=False, by_alias=True, by_name=True)
+        validate = partial(self._type.validate_python, strict=False)
         return self._asked(validate, {"instances": inputs, "parameters": parameters or None})
 
-    def _asked(self, validate: Callable[[Any], Any], value: Any) -> Asked:
+    def _asked(self, validate: Callable[..., Any], value: Any) -> Asked:
         try:
-            asked = validate(value)
+            asked = validate(value, **BOTH_NAMES)
         except ValidationError as error:
             raise self._invalid(error) from None
         return Asked(asked.instances, None if self._interface.parameters is None else asked.parameters)
