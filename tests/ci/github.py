@@ -1,4 +1,4 @@
-"""Run a child's GitHub workflow with `act` on this machine: its jobs, their steps and their conditions.
+"""Run the workflows of a repository with `act` on this machine: their jobs, steps and conditions.
 
 act knows nothing of what GitHub itself guards (docs/ci.md). So the labels are mapped here, a fork's run gets no secret,
 and tests ask what reached the registry.
@@ -17,25 +17,29 @@ from typing import Any
 
 import yaml
 
-from tests.ci.runs import BRANCH, NUMBERS, OWNER, TAG, Run, agents_of_jobs, environment
+from tests.ci import farm
+from tests.ci.runs import (
+    BRANCH,
+    NAMES,
+    NUMBERS,
+    OWNER,
+    TAG,
+    WITHOUT_SECRETS,
+    Pipeline,
+    Run,
+    agents_of_jobs,
+    ended,
+    environment,
+)
 from tests.conftest import git
-from tests.jenkins.pipelines import farm
-from tests.jenkins.pipelines.children import Builds
 
-BIN = Path(sys.executable).parent
-PINNED = re.compile(r"actions/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
-WORKFLOW = ".github/workflows/ci.yml"
-QUEUE = "refs/heads/gh-readonly-queue"
 LABELS = {"ubuntu-latest": "docker", "docker": "docker", "gpu": "gpu", "deploy": "kubectl"}
-NAMES = {
-    "change": "pull_request",
-    "fork": "pull_request",
-    "gone": "pull_request",
-    "dependabot": "pull_request",
+EVENTS = {
     "queue": "merge_group",
     "schedule": "schedule",
+    "dispatch": "workflow_dispatch",  # by a person, on a branch
+    **dict.fromkeys(("change", *WITHOUT_SECRETS), "pull_request"),
 }
-WITHOUT_SECRETS = ("fork", "gone", "dependabot")
 STANDIN = Path(__file__).parent / "standins" / "artifacts.py"
 # On a busy machine act drops the last words of a step that fails: it does not wait until it has read them. So the
 # outermost shell of each step writes them to a file as well.
@@ -47,87 +51,87 @@ if [ -z "${{TOLD:-}}" ]; then
     trap 'exec >/dev/null 2>&1; wait "$telling"' EXIT
 fi
 """
+# act has no secrets of an environment: those of `release` replace the repository's in the steps that use them.
+RELEASE = """
+case $job in {jobs}) [ -z "${{REGISTRY_PASSWORD:-}}" ] || REGISTRY_USER={user} REGISTRY_PASSWORD={password} ;; esac
+"""
 INPUTS = ("name", "path", "if-no-files-found", "overwrite", "pattern", "merge-multiple")
 
 
-def run(it: Builds, kind: str, *, labels: tuple[str, ...] = tuple(LABELS)) -> Run:
-    """Run a child's workflow for a build of this kind (KINDS); `labels` are those that a runner has."""
-    given = {"REGISTRY_USER": farm.STAGING_LOGIN[0], "PACKAGE_INDEX_URL": f"{it.index.url}/"}
-    given["PACKAGE_INDEX_USER"] = farm.INDEX_LOGIN[0]
-    secrets = {"REGISTRY_PASSWORD": farm.STAGING_LOGIN[1], "PACKAGE_INDEX_PASSWORD": farm.INDEX_LOGIN[1]}
-    secrets["KUBECONFIG"] = "cluster: test"
-    return act(it.child, it.agents, it.credentials, kind, [WORKFLOW], given, secrets, labels=labels)
-
-
-def act(
+def run(
     source: Path,
     agents: farm.Agents,
     credentials: Mapping[str, Any],
     kind: str,
-    workflows: list[str],
-    variables: dict[str, str],
-    secrets: dict[str, str],
+    pipeline: Pipeline,
     *,
-    labels: tuple[str, ...] = tuple(LABELS),
-    options: tuple[str, ...] = (),
-    more: Mapping[str, str] | None = None,
-    inputs: Mapping[str, str] | None = None,
+    variables: Mapping[str, str] | None = None,
+    tag: str = TAG,
+    row: str = "",
+    approve: bool = True,
 ) -> Run:
-    """Run the first of the workflows, which may call the others, in a repository; `more` is each job's environment.
-
-    inputs: what the person who starts it by hand gives; else it is started by a push or a pull request.
-    """
+    """Run the first workflow of a pipeline for a build of this kind. row: the one cell of its matrix."""
+    assert approve, "act asks no reviewer"
     folder = agents.folder / f"act-{next(NUMBERS)}"
     folder.mkdir()
     if not git(source, "remote").strip():
         git(source, "remote", "add", "origin", f"https://github.com/{OWNER}/{source.name}.git")
     event = folder / "event.json"
-    event.write_text(json.dumps(_event(kind, source.name) | ({} if inputs is None else {"inputs": inputs})))
-    jobs = {name: job for file in workflows for name, job in _jobs(source / file).items() if "runs-on" in job}
-    name = NAMES.get(kind, "push") if inputs is None else "workflow_dispatch"
-    command = [str(BIN / "act"), name, "--eventpath", str(event)]
-    command += ["--workflows", workflows[0], "--no-cache-server", "--action-cache-path", str(folder / "cache")]
-    command += ["--json", *options]
-    command += [word for label in labels for word in ("--platform", f"{label}=-self-hosted")]
+    event.write_text(json.dumps(_event(kind, source.name, tag)))
+    jobs = {name: job for file in pipeline.github for name, job in _jobs(source / file).items() if "runs-on" in job}
+    programs = Path(sys.executable).parent
+    command = [str(programs / "act"), EVENTS.get(kind, "push"), "--eventpath", str(event), "--json"]
+    command += ["--workflows", pipeline.github[0], "--no-cache-server", "--action-cache-path", str(folder / "cache")]
+    command += ["--matrix", f"row:{row}"] if row else []
+    for label, place in LABELS.items():
+        command += ["--platform", f"{label}=-self-hosted"] if place in agents.labels else []
     command += [word for stand in _actions(jobs, folder) for word in ("--local-repository", stand)]
-    if kind not in WITHOUT_SECRETS:
-        command += [word for key, value in secrets.items() for word in ("--secret", f"{key}={value}")]
-    if kind not in ("fork", "gone"):  # as GitHub does, which gives a fork neither
-        command += [word for key, value in variables.items() for word in ("--var", f"{key}={value}")]
-    places = {name: (LABELS[_label(job["runs-on"])], job.get("environment", "")) for name, job in jobs.items()}
-    first = agents_of_jobs(places, agents, credentials["registry-release"], folder / "agents.sh")
+    command += _given(kind, credentials, variables or {})
+    first = agents_of_jobs({name: LABELS[_label(job)] for name, job in jobs.items()}, agents, folder / "agents.sh")
     said = folder / "said.log"
     said.touch()
+    user, password = map(shlex.quote, credentials.get("registry-release", ("", "")))
+    releasing = "|".join(name for name, job in jobs.items() if job.get("environment") == "release") or "none"
     with first.open("a") as file:
+        file.write(RELEASE.format(jobs=releasing, user=user, password=password))
         file.write(TELL.format(file=shlex.quote(str(said))))
-    around = environment(folder, []) | {"BASH_ENV": str(first), **(more or {})}
+    around = environment(folder, first)
     done = subprocess.run(command, cwd=source, env=around, capture_output=True, text=True, check=False)
     return _told(done.returncode, done.stdout + done.stderr + said.read_text(errors="replace"))
 
 
-def _label(runs_on: str) -> str:
-    [label] = re.findall(r"\|\| '([\w-]+)' \}\}", runs_on)
+def _label(job: Mapping[str, Any]) -> str:
+    [label] = re.findall(r"\|\| '([\w-]+)' \}\}", job["runs-on"])
     return str(label)
 
 
-def _event(kind: str, name: str) -> dict[str, Any]:
+def _given(kind: str, credentials: Mapping[str, Any], variables: Mapping[str, str]) -> list[str]:
+    """Return the options with the variables and the secrets that GitHub gives a build of this kind."""
+    known, secrets = dict(variables), {}
+    for name, credential in credentials.items():
+        prefix = NAMES[name][0]
+        if isinstance(credential, tuple) and name != "registry-release":
+            known[f"{prefix}_USER"], secrets[f"{prefix}_PASSWORD"] = credential
+        elif not isinstance(credential, tuple):
+            secrets[prefix] = credential.read_text() if isinstance(credential, Path) else credential
+    words = [f"--var={key}={value}" for key, value in known.items() if kind not in ("fork", "gone")]
+    return words + [f"--secret={key}={value}" for key, value in secrets.items() if kind not in WITHOUT_SECRETS]
+
+
+def _event(kind: str, name: str, tag: str) -> dict[str, Any]:
     if kind == "tag":
-        return {"ref": f"refs/tags/{TAG}"}
+        return {"ref": f"refs/tags/{tag}"}
     if kind == "queue":
-        return {
-            "action": "checks_requested",
-            "merge_group": {"head_ref": f"{QUEUE}/main/pr-7", "base_ref": "refs/heads/main"},
-        }
-    if kind in ("main", "branch", "schedule"):
-        return {"ref": f"refs/heads/{BRANCH if kind == 'branch' else 'main'}"}
+        head = "refs/heads/gh-readonly-queue/main/pr-7"
+        return {"action": "checks_requested", "merge_group": {"head_ref": head, "base_ref": "refs/heads/main"}}
+    if EVENTS.get(kind) != "pull_request":
+        return {"ref": f"refs/heads/{BRANCH if kind in ('branch', 'dispatch') else 'main'}"}
     here, there = f"{OWNER}/{name}", f"stranger/{name}" if kind == "fork" else f"{OWNER}/{name}"
     # Of a fork that is gone, GitHub says nothing.
     head = {"ref": BRANCH, "repo": None if kind == "gone" else {"full_name": there}}
-    request = {"number": 7, "head": head, "base": {"ref": "main", "repo": {"full_name": here}}}
-    return {
-        "number": 7,
-        "pull_request": request | {"user": {"login": "dependabot[bot]" if kind == "dependabot" else "somebody"}},
-    }
+    user = {"login": "dependabot[bot]" if kind == "dependabot" else "somebody"}
+    base = {"ref": "main", "repo": {"full_name": here}}
+    return {"number": 7, "pull_request": {"number": 7, "head": head, "base": base, "user": user}}
 
 
 def _jobs(file: Path) -> dict[str, Any]:
@@ -147,20 +151,13 @@ def _actions(jobs: Mapping[str, Any], folder: Path) -> list[str]:
         home.mkdir(parents=True)
         doing = what.removesuffix("-artifact")
         script = f"'{sys.executable}' '{STANDIN}' {doing} '{folder / 'artifacts'}'" if doing != "cache" else "true"
-        step = {
-            "shell": "bash",
-            "run": script,
-            "env": {_variable(name): f"${{{{ inputs.{name} }}}}" for name in INPUTS},
-        }
+        given = {f"INPUT_{name.replace('-', '_').upper()}": f"${{{{ inputs.{name} }}}}" for name in INPUTS}
         inputs = {name: {"required": False} for name in (*INPUTS, "key")}
-        text = {"name": what, "inputs": inputs, "runs": {"using": "composite", "steps": [step]}}
+        steps = [{"shell": "bash", "run": script, "env": given}]
+        text = {"name": what, "inputs": inputs, "runs": {"using": "composite", "steps": steps}}
         (home / "action.yml").write_text(yaml.safe_dump(text))
         made.append(f"{action}={home}")
     return made
-
-
-def _variable(name: str) -> str:
-    return f"INPUT_{name.replace('-', '_').upper()}"
 
 
 def _told(code: int, text: str) -> Run:
@@ -177,4 +174,4 @@ def _told(code: int, text: str) -> Run:
             passed.add(job)
         elif entry.get("jobResult"):
             failed.add(job)
-    return Run(frozenset(passed - failed), frozenset(failed), code, "\n".join(log))
+    return ended(passed, failed, code, "\n".join(log))

@@ -1,4 +1,8 @@
-"""What runs of both systems have in common: the kinds of builds, the agents of the jobs, what a run tells."""
+"""What runs on all systems have in common: kinds of builds, credentials, the agents of the jobs, what a run tells.
+
+`jenkins.run`, `github.run` and `gitlab.run` take the same arguments: a repository, agents, credentials, the kind of the
+build, and the pipeline. Credentials have the names that Jenkins gives them.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +10,46 @@ import itertools
 import os
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.jenkins.pipelines import farm
+from tests.ci import farm
 
+SYSTEMS = ("jenkins", "github", "gitlab")
 KINDS = ("main", "branch", "change", "tag", "fork")
+WITHOUT_SECRETS = ("fork", "gone", "dependabot")  # a fork, one that was deleted since, a pull request of Dependabot
 BRANCH = "feature/it's-$(id)"
 OWNER = "acme"
 TAG = "v0.1.0"
 NUMBERS = itertools.count(1)
+CREDENTIALS = {
+    "registry-staging": farm.STAGING_LOGIN,
+    "registry-release": farm.RELEASE_LOGIN,
+    "package-index": farm.INDEX_LOGIN,
+}
+NAMES = {  # what GitHub and GitLab call a credential, and the environments of GitLab that have it
+    "registry-staging": ("REGISTRY", ["staging"]),
+    "registry-release": ("REGISTRY", ["release"]),
+    "package-index": ("PACKAGE_INDEX", ["release"]),
+    "kubeconfig": ("KUBECONFIG", ["production"]),
+    "fleet-github": ("FLEET_TOKEN", []),
+    "fleet-gitlab": ("GITLAB_TOKEN", ["fleet-canaries", "fleet"]),
+    "template-update": ("UPDATE_TOKEN", ["*"]),
+}
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """The file of Jenkins and the workflows of GitHub, of which the first may call the others; GitLab has one file."""
+
+    jenkins: str
+    github: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run: the jobs that passed, those that failed, and what all of them said."""
+    """One run: the jobs that passed, those that failed, its exit code, and what all of them said."""
 
     passed: frozenset[str]
     failed: frozenset[str]
@@ -29,50 +57,30 @@ class Run:
     log: str
 
 
-def environment(folder: Path, path: list[Path]) -> dict[str, str]:
-    """Return what a job finds: nothing of the tests' own environment but what concerns packages and addresses."""
+def ended(passed: Iterable[str], failed: Iterable[str], code: int, log: str) -> Run:
+    """Return a run whose jobs have the same names on all systems: without the row and without "fleet "."""
+    short = [frozenset(name.removeprefix("fleet ").partition(" ")[0] for name in names) for names in (passed, failed)]
+    return Run(short[0] - short[1], short[1], code, log)
+
+
+def environment(folder: Path, first: Path) -> dict[str, str]:
+    """Return the environment of a job of GitHub and GitLab: of the tests' own what concerns packages and addresses.
+
+    first: what each bash reads before anything else.
+    """
     kept = re.compile(r"(?i)^(path|lang|(lc|mypy|pip|uv|ssl_cert)_.*|(https?|no|all)_proxy|requests_ca_bundle)$")
     outside = {name: value for name, value in os.environ.items() if kept.match(name)}
     home = folder / "home"
     home.mkdir(parents=True, exist_ok=True)
     (home / ".gitconfig").write_text("[user]\n\tname = CI\n\temail = ci@example.com\n[safe]\n\tdirectory = *\n")
-    return outside | {
-        "REGISTRY_PAUSES": "0 0",
-        "HOME": str(home),
-        "PATH": os.pathsep.join([*map(str, path), outside["PATH"]]),
-    }
+    return outside | {"REGISTRY_PAUSES": "0 0", "HOME": str(home), "BASH_ENV": str(first)}
 
 
-def agents_of_jobs(
-    jobs: Mapping[str, tuple[str, str]], agents: farm.Agents, release: tuple[str, str], file: Path
-) -> Path:
-    """Write what bash reads first: each job's agent comes first on PATH, and its environment's credentials win.
-
-    jobs: the label and the environment of each job, as the file of the pipeline says. release: the login that the
-    environment of that name has.
-    """
+def agents_of_jobs(labels: Mapping[str, str], agents: farm.Agents, file: Path) -> Path:
+    """Write what bash reads first: the agent of each job, by its label, comes first on PATH."""
     lines = ['job=${GITHUB_JOB:-${CI_JOB_NAME:-}} agent=""', "case $job in"]
-    lines += [
-        f"    {shlex.quote(job)}) agent={shlex.quote(str(agents.labels[label]))} ;;" for job, (label, _) in jobs.items()
-    ]
+    for job, label in labels.items():
+        lines += [f"    {shlex.quote(job)}) agent={shlex.quote(str(agents.labels.get(label, '')))} ;;"]
     lines += ["esac", 'if [ "${AGENT:-}" != "$agent" ]; then export AGENT=$agent PATH="$agent:$PATH"; fi']
-    user, password = map(shlex.quote, release)
-    # A secret of the environment stands in for that of the repository, in the steps that ask for it.
-    lines += [
-        f'if [ "$job" = {shlex.quote(job)} ] && [ -n "${{REGISTRY_PASSWORD:-}}" ]; then\n'
-        f"    REGISTRY_USER={user} REGISTRY_PASSWORD={password}\nfi"
-        for job, (_, where) in jobs.items()
-        if where == "release"
-    ]
     file.write_text("\n".join(lines) + "\n")
     return file
-
-
-def quick_checks(child: Path) -> None:
-    """Let lint and test of a child say at once that all is good: for faults that are not about them."""
-    head = "#!/usr/bin/env bash\nmkdir -p build/proof build/test-results\ngit rev-parse HEAD >build/proof/"
-    report = '<testsuite><testcase name="quick"/></testsuite>'
-    (child / "scripts" / "lint").write_text(f"{head}lint\n")
-    (child / "scripts" / "test").write_text(
-        f"{head}test\ntee build/proof/unit.xml >build/test-results/unit.xml <<<'{report}'\n"
-    )

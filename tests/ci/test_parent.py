@@ -1,126 +1,179 @@
-"""This repository's own pipelines on GitHub and GitLab: the digest that was smoked is promoted, or none."""
+"""This repository's own pipelines on the three systems: the digest that was smoked is promoted, or none.
+
+Base images are small stand-ins with a list of Debian packages, pushed, listed (by syft) and tagged for real by the
+image tools. What `make promote` rejects besides is in tests/images/test_promotion.py.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
-import sys
 from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.ci import github, gitlab
-from tests.ci.runs import Run
+from tests.answers import TYPES
+from tests.ci import farm, jenkins
+from tests.ci.children import commit
+from tests.ci.parent import ROW, ROWS, Parent
+from tests.ci.runs import SYSTEMS, TAG, Run
 from tests.conftest import ROOT, git
-from tests.jenkins.pipelines import farm
-from tests.jenkins.pipelines.conftest import commit
-from tests.jenkins.pipelines.parent import ROWS, Parent, on_a_farm
+from tests.shared import once
 from tests.templates.checks import workflow_error
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-ROW = "plain-cu12"
+PINNED = re.compile(r"actions/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+")
+UNREAD = ("benchmarks", "docs", "tests", "tools", "templates/locks", *(f"templates/{kind}" for kind in TYPES))
 
 
 @pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.name)
 def test_github_would_read_it(file: Path) -> None:
     text = file.read_text()
     assert not workflow_error(text), workflow_error(text)
-    loose = [one for one in re.findall(r"uses: (?:&\w+ )?(actions/.+)", text) if not github.PINNED.fullmatch(one)]
+    loose = [one for one in re.findall(r"uses: (?:&\w+ )?(actions/.+)", text) if not PINNED.fullmatch(one)]
     assert not loose, f"{file.name}: not pinned by commit with the version beside it: {loose}"
 
 
 def test_every_live_row_is_built() -> None:
+    [values] = re.findall(r"(?m)^ *values (.*)", (ROOT / "Jenkinsfile").read_text())
+    assert re.findall(r"'([^']*)'", values) == ROWS
     images = yaml.safe_load((ROOT / ".github" / "workflows" / "images.yml").read_text())
     assert images["jobs"]["image"]["strategy"]["matrix"]["row"] == ROWS
     jobs = yaml.safe_load((ROOT / ".gitlab-ci.yml").read_text())
     for step in ("build", "smoke", "promote"):
-        assert [name for name in jobs if name.startswith(f"{step} ")] == [f"{step} {row}" for row in ROWS]
-    assert {job["variables"]["ROW"] for name, job in jobs.items() if name.startswith("promote ")} == set(ROWS)
+        found = {name: job["variables"]["ROW"] for name, job in jobs.items() if name.startswith(f"{step} ")}
+        assert found == {f"{step} {row}": row for row in ROWS}
 
 
 @pytest.fixture
-def parent(template: Path, registry: farm.Registry, tmp_path: Path) -> Parent:
-    """A copy of this repository on a farm of its own."""
-    return on_a_farm(template, registry, tmp_path, tmp_path.name.replace("_", "-").lower())
+def parent(template: Path, shared: Path, registry: farm.Registry, tmp_path: Path) -> Parent:
+    """A copy of this repository with what the steps of its pipeline read: each job checks everything out."""
 
+    def make(target: Path) -> None:
+        shutil.copytree(template, target, ignore=shutil.ignore_patterns(".git"))
+        for name in UNREAD:
+            shutil.rmtree(target / name)
+        git(target, "init", "--quiet", "--initial-branch=main")
+        commit(target, "The images")
 
-@pytest.fixture
-def run(system: str, parent: Parent, request: pytest.FixtureRequest) -> Callable[[str], Run]:
-    """Return what runs a build of a kind, of one row."""
-    place = f"{parent.registry.host}/{parent.path}"
-    more = {"STANDIN_MAKE": shutil.which("make") or "make", "STANDIN_PYTHON": sys.executable}
-    if system == "github":
-        files = [f".github/workflows/{name}.yml" for name in ("images", "image")]
-        secrets = {"REGISTRY_PASSWORD": farm.STAGING_LOGIN[1]}
-        given = {"REGISTRY": place, "REGISTRY_USER": farm.STAGING_LOGIN[0]}
-        doing = partial(
-            github.act, workflows=files, variables=given, secrets=secrets, options=("--matrix", f"row:{ROW}")
-        )
-    else:
-        file = parent.source / ".gitlab-ci.yml"
-        others = "|".join(row for row in ROWS if row != ROW)
-        file.write_text(re.sub(rf"(?m)^\w+ ({others}): .*\n", "", file.read_text()))
-        commit(parent.source, "One row")
-        tools = request.getfixturevalue("gitlab_tools")
-        doing = partial(gitlab.pipeline, tools=tools, variables={"REGISTRY": place})
-    return lambda kind: doing(parent.source, parent.agents, parent.credentials, kind, more=more)
+    shutil.copytree(once(shared / "images-alone", make), tmp_path / "source")
+    return Parent(tmp_path / "source", registry, tmp_path)
 
 
 @pytest.mark.slow
-def test_main_promotes_the_digest_that_was_smoked(parent: Parent, system: str, run: Callable[[str], Run]) -> None:
-    told = run("main")
+def test_main_promotes_the_digest_that_was_smoked_and_a_night_only_other_packages(
+    parent: Parent, run: Callable[..., Run]
+) -> None:
+    told = parent.run(run, "main")
     assert (told.failed, told.code) == (frozenset(), 0), told.log
-    [digest] = parent.staged(ROW)
-    assert parent.released(ROW) == {digest}, told.log
+    assert told.passed == {"check", "build", "smoke", "promote"}
+    [digest] = parent.staged()
+    assert parent.released() == {digest}, told.log
     assert git(parent.source, "status", "--porcelain") == ""
+    assert not any(secret in told.log for secret in farm.SECRETS)
+    (parent.source / "base-images" / ROW / "requirements.in").open("a").write("# another comment\n")
+    commit(parent.source, "The same packages")
+    told = parent.run(run, "schedule")
+    assert (told.failed, told.code) == (frozenset(), 0), told.log
+    assert "the packages are those of what was promoted last" in told.log
+    assert (len(parent.staged()), parent.released()) == (2, {digest}), told.log
 
 
-def gpu_agent(name: str, text: str = "") -> Callable[[Parent], object]:
-    """Put a file beside the engine and the `make` of the GPU agent, which breaks one of them (standins/)."""
-    return lambda parent: (parent.label("gpu") / name).write_text(text)
+@pytest.mark.slow
+@pytest.mark.needs("groovy")
+def test_a_row_that_fails_holds_back_only_itself(parent: Parent) -> None:
+    """One row is not built: the build is red, and the other row is promoted; its record is kept."""
+    other = "plain-cu13"
+    (parent.agents.labels["docker"] / f"broken-{other}").touch()
+    trace = parent.run(jenkins.trace, "main", row=f"{other}', '{ROW}")
+    results = {(stage.name, stage.axes["ROW"]): stage.result for stage in trace.stages if stage.axes and stage.ran}
+    assert trace.result == "FAILURE"
+    assert results["Build and push", other] == "FAILURE", trace.log
+    assert results["Promote", ROW] == "SUCCESS", trace.log
+    [digest] = parent.released()
+    assert parent.released(other) == set()
+    record = json.loads((trace.workdir / "archive" / "build" / "released" / ROW / "released.json").read_text())[ROW]
+    assert (record["digest"], record["smoke"]["require"], record["smoke"]["on_a_gpu"]) == (digest, "gpu", True)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What goes wrong, a pattern of its words in the log, the kind of build, and how many images it pushes."""
+
+    arrange: Callable[[Parent], object]
+    words: str
+    kind: str = "main"
+    staged: int = 1
+    systems: tuple[str, ...] = SYSTEMS
+
+
+def file(label: str, name: str, text: str = "") -> Callable[[Parent], object]:
+    """Put a file beside the engine and the `make` of an agent, which breaks one of them (standins/)."""
+    return lambda parent: (parent.agents.labels[label] / name).write_text(text)
 
 
 def without_gpu(parent: Parent) -> None:
-    (parent.label("gpu") / "nvidiactl").unlink()
+    (parent.agents.labels["gpu"] / "nvidiactl").unlink()
 
 
 def release_is_busy(parent: Parent) -> None:
-    parent.registry.fails("PUT", f"{parent.path}/{ROW}/manifests/", 503, times=99)
+    parent.registry.busy = f"{parent.path}/{ROW}"
 
 
 def release_with_the_login_of_staging(parent: Parent) -> None:
     parent.credentials["registry-release"] = farm.STAGING_LOGIN
 
 
+def nothing(parent: Parent) -> None:
+    """Leave the build as it is."""
+
+
 FOREIGN = """sed -i 's/"commit": "..../"commit": "beef/' build/images/smoke/*.json\n"""
-FAULTS: dict[str, tuple[str, Callable[[Parent], object], str]] = {  # kind of build, what goes wrong, words
-    "smoke test fails": ("main", gpu_agent("smoke-fails"), "GPU and CPU differ"),
-    "smoke test skips": ("main", gpu_agent("smoke-skips"), "every layer of the smoke test was skipped"),
-    "smoke test is silent": ("main", gpu_agent("smoke-silent"), "the smoke report is empty"),
-    "smoke test is killed": ("main", gpu_agent("smoke-digest-killed"), "illed"),
-    "report is missing": ("main", gpu_agent("smoke-digest-does-nothing"), "build/images/smoke"),
-    "report of another commit": ("main", gpu_agent("smoke-digest-then", FOREIGN), "about the commit beef"),
-    "no GPU on the GPU runner": ("main", without_gpu, "no tag was set"),
-    "promotion answers 503": ("main", release_is_busy, "503"),
-    "login of staging alone": ("main", release_with_the_login_of_staging, "denied"),
-    "pull request": ("change", lambda _: None, ""),
-    "fork": ("fork", lambda _: None, "request of a fork"),
+FAULTS = {
+    "tests fail": Fault(file("docker", "tests-fail"), "1 failed", staged=0),
+    "scan fails": Fault(file("docker", "scan-killed"), "illed", staged=0),
+    "smoke test fails": Fault(file("gpu", "smoke-fails"), "GPU and CPU differ"),
+    "smoke test hangs": Fault(file("gpu", "smoke-hangs"), "imeout", systems=("jenkins",)),
+    "smoke test is killed": Fault(file("gpu", "smoke-digest-killed"), "illed"),
+    "report is missing": Fault(file("gpu", "smoke-digest-does-nothing"), "smoke"),
+    "report of another commit": Fault(file("gpu", "smoke-digest-then", FOREIGN), "about the commit beef"),
+    "no GPU on the GPU runner": Fault(without_gpu, "no tag was set"),
+    "promotion answers 503": Fault(release_is_busy, "503"),
+    "login of staging alone": Fault(release_with_the_login_of_staging, "denied"),
+    "credential is missing": Fault(
+        lambda it: it.credentials.clear(), "registry-staging'|REGISTRY_PASSWORD is empty", staged=0
+    ),
+    "branch": Fault(nothing, "", "branch", systems=("jenkins",)),
+    "pull request": Fault(nothing, "", "change"),
+    "tag": Fault(nothing, "", "tag", systems=("jenkins",)),
+    "fork": Fault(nothing, "request of a fork", "fork", staged=0),
+    "Dependabot": Fault(nothing, "or of Dependabot", "dependabot", staged=0, systems=("github",)),
 }
+CELLS = [(system, fault) for fault, case in FAULTS.items() for system in case.systems]
 
 
-@pytest.mark.release
-@pytest.mark.parametrize("fault", FAULTS)
-def test_nothing_is_promoted(parent: Parent, run: Callable[[str], Run], fault: str) -> None:
-    kind, arrange, words = FAULTS[fault]
-    arrange(parent)
+def is_in_ci(system: str, fault: str) -> bool:
+    """Tell whether CI runs a cell: each fault on one system in turn. A release runs all."""
+    systems = FAULTS[fault].systems
+    return systems[list(FAULTS).index(fault) % len(systems)] == system
+
+
+@pytest.mark.parametrize(
+    ("system", "fault"),
+    [pytest.param(*cell, marks=pytest.mark.slow if is_in_ci(*cell) else pytest.mark.release) for cell in CELLS],
+)
+def test_nothing_is_promoted(parent: Parent, run: Callable[..., Run], fault: str) -> None:
+    case = FAULTS[fault]
+    case.arrange(parent)
     try:
-        told = run(kind)
+        told = parent.run(run, case.kind, tag=TAG)
     finally:
-        parent.registry.keeper.faults.clear()
-    assert words in told.log, told.log
-    assert "promote" not in {name.split()[0] for name in told.passed}, told.log
-    assert parent.released(ROW) == set(), told.log
-    assert len(parent.staged(ROW)) == (0 if kind == "fork" else 1), told.log
+        parent.registry.busy = "nothing"
+    assert re.search(case.words, told.log), told.log
+    assert "promote" not in told.passed, told.log
+    assert parent.released() == set(), told.log
+    assert len(parent.staged()) == case.staged, told.log

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -109,6 +110,23 @@ def test_the_report_of_another_machine_has_to_be_of_this_push(parent: Parent) ->
 def note(parent: Parent) -> Path:
     """Return the file in which `make push` notes what it pushed."""
     return parent.folder / "build" / "images" / "pushed" / f"{NAME}.json"
+
+
+def test_a_foreign_image_under_the_staging_tag_is_replaced(parent: Parent) -> None:
+    """The tag is named after the content: another image under it is found out, and the right one takes its place."""
+    pushed = {}
+    for content in ("right", "foreign"):
+        parent.build(content)
+        said = parent.works("push", "--image", NAME)
+        pushed[content] = re.findall(rf"({parent.staging}:staging-\w+): pushed (sha256:\w+)", said)[0]
+    (right, digest), (foreign, _) = pushed["right"], pushed["foreign"]
+    options = ["--quiet", "--src-tls-verify=false", "--dest-tls-verify=false"]
+    subprocess.run(["skopeo", "copy", *options, f"docker://{foreign}", f"docker://{right}"], check=True)
+    parent.build("right")
+    said = parent.works("push", "--image", NAME)
+    assert f"{right}: holds another image" in said
+    assert f"{right}: pushed {digest}" in said
+    assert json.loads(note(parent).read_text())["image"] == f"{parent.staging}@{digest}"
 
 
 @pytest.mark.needs("cosign")

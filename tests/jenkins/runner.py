@@ -1,29 +1,14 @@
-"""Run and check declarative Jenkinsfiles from Python tests; README.md beside this file has the fields of a trace."""
+"""Run and check declarative Jenkinsfiles from Python tests; README.md has the fields of an event."""
 
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.jenkins import jvm
-from tests.jenkins.trace import Command, Event, Report, Stage, Trace, read_trace
-
-__all__ = [
-    "Command",
-    "Event",
-    "PipelineRefused",
-    "Problem",
-    "Report",
-    "Secret",
-    "Stage",
-    "Trace",
-    "check",
-    "run_pipeline",
-]
 
 Secret = str | tuple[str, str] | Path
 """A fake credential: a secret text, a (user, password) pair, or the path of a secret file."""
@@ -43,12 +28,40 @@ class Problem:
         return f"{self.file}:{self.line}: {self.what}" + (f"; {self.right}" if self.right else "")
 
 
-class PipelineRefused(Exception):
-    """The Jenkinsfile was refused before anything ran; `problems` says where and why."""
+@dataclass(frozen=True)
+class Stage:
+    """One stage of a build. In a matrix each cell has its own stages; `path` names the stages around one and itself.
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
-        super().__init__("\n".join(map(str, problems)))
-        self.problems = list(problems)
+    `result` is SUCCESS, UNSTABLE, FAILURE, ABORTED or NOT_BUILT; `skipped` says why it did not run, else None.
+    """
+
+    name: str
+    path: tuple[str, ...]
+    axes: Mapping[str, str]
+    label: str | None
+    result: str
+    skipped: str | None
+
+    @property
+    def ran(self) -> bool:
+        """Whether it was entered, which its agent or options may still have failed."""
+        return self.skipped is None
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One build. `log` is its whole console text, masked; `workdir` holds workspaces, stash/ and archive/."""
+
+    result: str
+    log: str
+    stages: tuple[Stage, ...]
+    events: tuple[Mapping[str, Any], ...]
+    workdir: Path
+
+    def stage(self, name: str) -> Stage:
+        """Return the one stage of that name. Raises ValueError."""
+        [found] = [stage for stage in self.stages if stage.name == name]
+        return found
 
 
 def check(*jenkinsfiles: Path) -> list[Problem]:
@@ -61,54 +74,51 @@ def run_pipeline(
     jenkinsfile: Path,
     source: Path,
     *,
-    workdir: Path | None = None,
-    branch: str = "main",
-    tag: str | None = None,
-    change: str | None = None,
-    labels: Mapping[str, Path | None] | Iterable[str] = ("linux",),
+    workdir: Path,
+    labels: Mapping[str, Path] | None = None,
     credentials: Mapping[str, Secret] | None = None,
-    params: Mapping[str, str] | None = None,
     approve: bool = True,
     timer: bool = False,
     env: Mapping[str, str] | None = None,
     timeouts: Mapping[str, float] | None = None,
-    build_number: int = 1,
     only: Iterable[str] | None = None,
     after: Trace | None = None,
 ) -> Trace:
-    """Run a Jenkinsfile on clones of `source` and return what happened, whatever the build's result.
+    """Run a Jenkinsfile on clones of `source` as build 1, and return what happened, whatever the build's result.
 
     source: a git repository with a commit; each checkout is a clone of HEAD.
-    branch, tag, change: the kind of build; a tag or a change (the number of a pull request) replaces the branch.
     labels: the agents, one label each; the value is a folder put first on PATH there.
-    approve: the answer to every `input`. timer: started by cron, not by a push. env: variables of the whole build.
+    approve: the answer to every `input`. timer: started by cron, not by a push.
+    env: variables of the whole build, such as TAG_NAME; BRANCH_NAME is main without one.
     timeouts: seconds that replace the `timeout`s of a stage, by its name.
     only: the stages to run, by name; the others are left out. after: a build whose stashes are there from the start.
 
-    Raises PipelineRefused when the static check refuses the file, ValueError for arguments the runner refuses.
+    Raises ValueError for a file that the static check rejects, and for wrong arguments.
     """
-    folder = (workdir or Path(tempfile.mkdtemp(prefix="jenkins-"))).absolute()
-    given = labels if isinstance(labels, Mapping) else dict.fromkeys(labels)
     request = {
         "jenkinsfile": str(jenkinsfile.absolute()),
         "source": str(source.absolute()),
-        "workdir": str(folder),
-        "labels": {name: str(first.absolute()) if first else None for name, first in given.items()},
+        "workdir": str(workdir.absolute()),
+        "labels": {name: str(first.absolute()) for name, first in (labels or {}).items()},
         "credentials": {name: _credential(secret) for name, secret in (credentials or {}).items()},
-        "params": dict(params or {}),
+        "params": {},
         "approve": approve,
         "timer": timer,
-        "env": _kind(branch, tag, change) | dict(env or {}),
+        "env": {"BRANCH_NAME": "main", **(env or {})},
         "timeouts": dict(timeouts or {}),
-        "build_number": str(build_number),
+        "build_number": "1",
         "only": None if only is None else list(only),
         "stashes": str(after.workdir / "stash") if after else None,
         "outside": dict(os.environ),
     }
     answer = _ask({"run": request})
     if "problems" in answer:
-        raise PipelineRefused([Problem(**{**found, "file": jenkinsfile}) for found in answer["problems"]])
-    return read_trace(answer["trace"], folder)
+        raise ValueError("\n".join(str(Problem(**found)) for found in answer["problems"]))
+    told = answer["trace"]
+    fields = Stage.__dataclass_fields__
+    stages = [{key: value for key, value in stage.items() if key in fields} for stage in told["stages"]]
+    stages = [Stage(**stage | {"path": tuple(stage["path"])}) for stage in stages]
+    return Trace(told["result"], told["log"], tuple(stages), tuple(told["events"]), workdir)
 
 
 def _ask(request: dict[str, Any]) -> dict[str, Any]:
@@ -118,15 +128,6 @@ def _ask(request: dict[str, Any]) -> dict[str, Any]:
     if "broken" in answer:
         raise RuntimeError(f"the runner itself failed: {answer['broken']}")
     return answer
-
-
-def _kind(branch: str, tag: str | None, change: str | None) -> dict[str, str]:
-    """Return the variables that Jenkins sets for a build of a branch, a tag or a pull request."""
-    if tag is not None:
-        return {"BRANCH_NAME": tag, "TAG_NAME": tag}
-    if change is not None:
-        return {"BRANCH_NAME": f"PR-{change}", "CHANGE_ID": change, "CHANGE_TARGET": "main"}
-    return {"BRANCH_NAME": branch}
 
 
 def _credential(secret: Secret) -> dict[str, str]:

@@ -106,6 +106,7 @@ def test_the_environment_has_what_the_pipelines_read(example: dict[str, Any]) ->
     assert set(re.findall(r"env\.(\w+)(?:\?\.trim\(\))? \?:", TEXT)) | {"REGISTRY", "PACKAGE_INDEX_URL"} == variables
 
 
+@pytest.mark.needs("groovy")
 def test_the_jobs_build_branches_tags_and_trusted_pull_requests(example: dict[str, Any], tmp_path: Path) -> None:
     [job] = example["jobs"]
     script = tmp_path / "jobs.groovy"

@@ -142,7 +142,7 @@ class Cluster:
 
     def __init__(self, child: Path) -> None:
         self.child, self.file = child, child.parent / "bin" / "applied.json"
-        standin = ROOT / "tests" / "jenkins" / "pipelines" / "standins" / "cluster.py"
+        standin = ROOT / "tests" / "ci" / "standins" / "cluster.py"
         stand_in(child, "kubectl", f"STANDIN_ENGINE='{self.file.parent}' exec '{sys.executable}' '{standin}' \"$@\"")
         (child.parent / "kubeconfig").write_text("cluster: test\n")
 

@@ -1,0 +1,92 @@
+"""A fleet in which the pipelines of all three CI systems run: children, this repository's fleet tool and an agent.
+
+Real: the fleet tool, the children's repositories, the updates, the children's own scripts and what is pushed. The
+`make` of the agents sets up no environment and takes the Python that runs the tests (standins/make.sh). The children's
+code host is a stand-in of its HTTP (tests/updates/host_server.py).
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.ci import farm
+from tests.ci.children import commit
+from tests.ci.runs import Pipeline
+from tests.conftest import ROOT, git
+from tests.updates.code_host import Repositories, Server
+from tests.updates.copiers import copier_at
+from tests.updates.remotes import branches, release_first, release_second, write_fleet
+from tests.updates.tiny import TEN_LINES, Template, make_child
+
+BRANCH = "template/v2.0.0"
+PIPELINE = Pipeline("hooks/fleet.Jenkinsfile", (".github/workflows/fleet.yml",))
+TOKEN = "canary-of-the-fleet"
+EDITS: dict[str, dict[str, str | None]] = {"first": {"own.txt": "own\n"}, "other": {"a.txt": "mine\n" + TEN_LINES}}
+CANARIES = {"first": True, "other": False}
+
+
+class Fleet:
+    """A canary and another child on a code host, and this repository's fleet tool in a repository of its own."""
+
+    def __init__(self, folder: Path, host: str, server: Server) -> None:
+        self.host, self.server = host, server
+        template = Template(folder / "template", copier_at(folder / "home"))
+        release_first(template)
+        self.bare = {name: self._child(template, folder, name, edits) for name, edits in EDITS.items()}
+        release_second(template)
+        around = template.copier.environment()
+        server.token, server.repositories = TOKEN, Repositories(folder / "remotes", around)
+        self.source = folder / "parent"
+        for room in ("hooks", "tools", "runtime", "base-images/image_tools"):
+            shutil.copytree(ROOT / room, self.source / room, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(ROOT / "base-images" / "catalog.yml", self.source / "base-images")
+        (self.source / "Makefile").write_text(
+            "SHELL := /bin/bash\ninclude hooks/updates.mk\nbuild/ready:\n\ttouch $@\n"
+        )
+        for pipeline in (*PIPELINE.github, ".gitlab-ci.yml"):
+            (self.source / pipeline).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / pipeline, self.source / pipeline)
+        rule = {"kind": host, "api": server.address, "token_env": f"{host.upper()}_TOKEN"}
+        rule |= {"address": f"file://{folder}/remotes/"}
+        shutil.copy(write_fleet(folder, template.path, CANARIES, rule), self.source / "fleet.yml")
+        git(self.source, "init", "--quiet", "--initial-branch=main")
+        commit(self.source, "The fleet")
+        self.agents = farm.Agents(folder / "agents")
+        own = {name: value for name, value in around.items() if name.startswith(("COPIER_", "GIT_"))}
+        variables = " ".join(f"{name}={shlex.quote(value)}" for name, value in own.items())
+        for label in ("linux", "docker", "gpu"):
+            self.agents.add(label, make=variables)
+
+    @staticmethod
+    def _child(template: Template, folder: Path, name: str, edits: dict[str, str | None]) -> Path:
+        child = make_child(template, folder / f"{name}-work", "--vcs-ref", "v1.0.0", edits=edits)
+        (child.path / "scripts").mkdir()
+        for script in ("setup", "test"):
+            (child.path / "scripts" / script).write_text('#!/bin/sh\n[ -z "$GITHUB_TOKEN$GITLAB_TOKEN" ]\n')
+            (child.path / "scripts" / script).chmod(0o755)
+        child.commit("The child's scripts")
+        bare = folder / "remotes" / "acme" / f"{name}.git"
+        child.git("clone", "--quiet", "--bare", str(child.path), str(bare))
+        return bare
+
+    def run(self, run: Callable[..., Any], kind: str = "schedule", *, token: str = TOKEN, **options: Any) -> Any:
+        """Run the pipeline on a system, as its schedule would."""
+        credentials = {f"fleet-{self.host}": token}
+        variables = {"FLEET": "1"}
+        return run(self.source, self.agents, credentials, kind, PIPELINE, variables=variables, **options)
+
+    def pushed(self) -> set[str]:
+        """Return the children that got a branch."""
+        return {name for name, bare in self.bare.items() if BRANCH in branches(bare)}
+
+    def open_requests(self) -> set[str]:
+        """Return the children that have an open request."""
+        return {
+            name.removeprefix("acme/")
+            for name, requests in self.server.requests.items()
+            if any(one["state"].startswith("open") for one in requests)
+        }

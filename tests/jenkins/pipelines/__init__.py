@@ -1,1 +1,0 @@
-"""The pipelines of children and of this repository, executed."""
