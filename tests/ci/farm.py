@@ -34,6 +34,8 @@ RIGHTS = {  # the pipelines' credentials and where they may push; the agents' ow
     RELEASE_LOGIN: "release",
     ("agent", "agent-password"): "",
 }
+# pypiserver adds a finder of modules without find_spec, of which Python 3.11 warns in every test.
+sys.meta_path[:] = [finder for finder in sys.meta_path if hasattr(finder, "find_spec")]
 SECRETS = (STAGING_LOGIN[1], RELEASE_LOGIN[1], INDEX_LOGIN[1])
 
 
