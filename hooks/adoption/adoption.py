@@ -83,7 +83,7 @@ def render(source: tuple[str, str | None], answers: dict[str, Answer], adopted: 
     try:
         start(source[0], target, texts, False, source[1])
     except NewError as error:
-        raise AdoptError(f'{error}; an answer is changed with DATA="question=answer"') from error
+        raise AdoptError(f'{error}; an answer is changed with ANSWERS="question=answer"') from error
     known = yaml.safe_load((target / ".copier-answers.yml").read_text(encoding="utf-8"))
     if adopted["kept"] and "adopted" not in known:
         raise AdoptError(f"version {known['_commit']} of the template cannot adopt: take a newer one, or VERSION=HEAD")
@@ -105,7 +105,7 @@ def as_text(done: Adoption) -> str:
     for head, items in (("To know:", done.to_know), ("To do:", done.to_do)):
         lines += ["", head, *(f"  - {text}" for text in items)] if items else []
     if not done.commit:
-        return "\n".join([*lines, "", 'Nothing was written. An answer is changed with DATA="question=answer".'])
+        return "\n".join([*lines, "", 'Nothing was written. An answer is changed with ANSWERS="question=answer".'])
     lines += ["", f"The branch {done.branch} has it in one commit; your checkout is as it was. Next:", ""]
     lines += [
         f"  cd {done.repository} && git switch {done.branch}",

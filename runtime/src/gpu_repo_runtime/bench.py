@@ -45,6 +45,7 @@ class Row:
     p90: float
     p99: float
     longest: float
+    statuses: dict[int, int]  # how many answers had it; 0 without an answer
 
     def __str__(self) -> str:
         times = " ".join(f"{value:8.2f}" for value in (self.p50, self.p90, self.p99, self.longest))
@@ -127,7 +128,8 @@ def summed(clients: int, seconds: float, answers: list[tuple[int, float]]) -> Ro
     statuses = Counter(status for status, _ in answers)
     answered, refused = statuses[200], statuses[503]
     failed, rate = len(answers) - answered - refused, round(answered / seconds, 1)
-    return Row(clients, round(seconds, 2), answered, refused, failed, rate, p50, p90, p99, round(times[-1] * 1e3, 2))
+    longest = round(times[-1] * 1e3, 2)
+    return Row(clients, round(seconds, 2), answered, refused, failed, rate, p50, p90, p99, longest, dict(statuses))
 
 
 @contextlib.contextmanager
@@ -203,8 +205,13 @@ def main() -> None:
     except OSError as error:
         sys.exit(f"bench: {options.out} cannot be written: {error}")
     print(f"bench: wrote {report}")
-    if failed := sum(row.failed for row in rows):
-        sys.exit(f"bench: {failed} requests failed: their status was neither 200 nor 503, or they had no answer")
+    failed = Counter[int]()
+    for row in rows:
+        failed.update({status: count for status, count in row.statuses.items() if status not in (200, 503)})
+    if failed:
+        status = failed.most_common(1)[0][0]
+        how = f"status {status}{hint(status)}" if status else "no answer"
+        sys.exit(f"bench: {failed.total()} requests failed, most of them with {how}")
 
 
 if __name__ == "__main__":

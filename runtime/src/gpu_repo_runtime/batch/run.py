@@ -91,7 +91,8 @@ class Run:
         if part.bad and self._plan.on_error == "fail":
             first = part.bad[0]
             raise BadInput(
-                f"{first.file}, row {first.row}: {first.reason} ({bad} bad rows in this part; see --on-error)"
+                f"{first.file}, row {first.row}: {first.reason} ({bad} bad rows in this part; "
+                "--on-error quarantine and a new --output put them aside)"
             )
         # Without blank lines, which are not rows.
         self._rows += len(part.table) + unread

@@ -15,8 +15,7 @@ from .render import ANSWERS, read_answers, template_change
 Given = Mapping[str, str]  # answers that change with the update
 MARKERS = "both sides changed the same lines: resolve the conflict markers"
 CONFLICTS = {  # the two letters of `git status`: the child, the template
-    "UU": MARKERS,
-    "AA": MARKERS,
+    **dict.fromkeys(("UU", "AA"), MARKERS),
     "UD": "the template dropped it and you changed it: delete it, or keep it as your own file",
     **dict.fromkeys(("DD", "AU", "UA"), "both sides moved something here: keep what you need"),
 }
@@ -71,9 +70,8 @@ class Update:
         steps = ["resolve each conflict and `git add` the file"] if self.conflicts else []
         steps += ['do what is listed under "To do"'] if self.to_do else []
         steps.append(f'scripts/setup && scripts/test && git commit -m "Update the template to {self.new}"')
-        lines += ["", f"All changes: {link}/CHANGELOG.md"]
-        lines.append("next: " + ("the same command without --dry-run" if dry_run else ", then ".join(steps)))
-        return "\n".join(lines)
+        then = "the same command without --dry-run" if dry_run else ", then ".join(steps)
+        return "\n".join([*lines, "", f"All changes: {link}/CHANGELOG.md", f"next: {then}"])
 
 
 def to_act(template: Path, old: str, new: str, project_type: str) -> list[str]:
@@ -103,6 +101,8 @@ def change_of(git: Git, state: str, path: str, before: str, edited: set[str], hi
     """Return what the update does to a file, by the two letters of `git status`."""
     if state in CONFLICTS:
         note = CONFLICTS[state]
+        if note == MARKERS and path in LOCKS:
+            note = f"both sides changed it: take yours with `git checkout --ours {path}`, then run scripts/lock"
         if note == MARKERS and b"<<<<<<< " not in (git.folder / path).read_bytes():
             note = "both sides changed it and git cannot merge it: yours is kept, add the template's change by hand"
         return Change("conflict", path, note)
