@@ -143,7 +143,8 @@ def input_columns(
     strange = [name for name in asked.files if name not in columns and name not in columns.values()]
     if strange:
         raise BadConfiguration(f"--files {strange[0]}: that is not a column of an input; there are {listed(columns)}")
-    return InputColumns(tuple(fields), frozenset(columns.get(name, name) for name in asked.files), asked.root)
+    files = (field.column for field in fields if {field.key, field.column} & {*asked.files})
+    return InputColumns(tuple(fields), frozenset(files), asked.root)
 
 
 def _of_value(input_type: Any, names: Sequence[str], chosen: Sequence[str], what: str) -> list[Field]:
