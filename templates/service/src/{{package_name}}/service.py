@@ -6,7 +6,7 @@ from gpu_repo_runtime.serving.service import Service
 
 
 class Settings(settings.Settings):
-    """A field here is an environment variable: `api_token: str` reads API_TOKEN."""
+    """A field here is an environment variable: `api_key: SecretStr` reads API_KEY."""
 
 
 def extend(app: FastAPI, service: Service) -> None:
