@@ -3,10 +3,9 @@
 usage: python -m benchmarks.service.run [--rounds 3] [--seconds 4] [--models tiny,device,encoder] [--before COMMIT]
 
 Each server runs on core 0 with all its processes, wrk on core 1 (Debian: wrk); uv brings what each server needs.
-The models are in servers/bench_model. More loads of them: `uneven`, the encoder with texts whose lengths differ much;
-`failing`, the device with 1 % of texts that fail; `impatient`, 8 clients of the device next to 64 that give up after
-10 ms. --before compares with a commit instead of other servers. Writes benchmarks/results/service.json, with --before
-service-pairs.json. `cpu_us` is the processor time for a request, which says most on a machine that is not quiet.
+The models are in servers/bench_model. More loads: `uneven`, the encoder with texts whose lengths differ; `failing`, the
+device with 1 % of texts that fail; `impatient`, 8 clients of it next to 64 that give up after 10 ms, `left` requests a
+second. `cpu_us` is the processor time of a request, for machines in use. Writes benchmarks/results/service.json.
 """
 
 import argparse
@@ -79,13 +78,12 @@ def ours(name: str, source: str) -> Server:
 
 def servers(before: str | None) -> list[Server]:
     """Return who is compared; LitServe and mosec as their documentation says."""
-    now = ours(OURS, (ROOT / "runtime").as_uri())
+    found, app = [ours(OURS, (ROOT / "runtime").as_uri())], str(HERE / "servers")
     if before:
         commit = subprocess.run(["git", "rev-parse", before], cwd=ROOT, check=True, capture_output=True, text=True)
-        return [now, ours("before", f"git+{ROOT.as_uri()}@{commit.stdout.strip()}#subdirectory=runtime")]
-    app = str(HERE / "servers")
+        found.append(ours("before", f"git+{ROOT.as_uri()}@{commit.stdout.strip()}#subdirectory=runtime"))
     return [
-        now,
+        *found,
         Server("litserve", "litserve==0.2.19", [f"{app}/litserve_app.py"], lambda text: {"text": text}),
         Server("mosec", "mosec==0.9.8", [f"{app}/mosec_app.py"], lambda text: {"text": text}, "/inference"),
     ]
@@ -126,8 +124,8 @@ def wrk(server: Server, load: str, clients: int, seconds: float) -> Figures:
     return found
 
 
-def leave(request: urllib.request.Request, seconds: float) -> None:
-    """Let 64 clients send a request and close their connection after 10 ms, again and again."""
+def leave(request: urllib.request.Request, seconds: float, left: Any) -> None:
+    """Let 64 clients send a request and close their connection after 10 ms, again and again; count how often."""
     body, until = bytes(request.data or b""), time.perf_counter() + seconds  # type: ignore[arg-type]
     head = f"POST {request.selector} HTTP/1.1\r\nHost: {request.host}\r\nContent-Type: application/json\r\n"
 
@@ -137,6 +135,7 @@ def leave(request: urllib.request.Request, seconds: float) -> None:
             connection.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
             await asyncio.sleep(0.01)
             connection.close()
+            left.value += 1
 
     async def clients() -> None:
         await asyncio.gather(*(client() for _ in range(64)))
@@ -153,13 +152,15 @@ def one_load(server: Server, load: str, seconds: float) -> Iterator[dict[str, An
             wrk(server, load, clients, 1)
             if load == "impatient":
                 start["alone"] = wrk(server, load, clients, seconds)["rate"]
-                others = multiprocessing.Process(target=leave, args=(server.request(TEXT), seconds + 1))
+                left = multiprocessing.Value("i")
+                others = multiprocessing.Process(target=leave, args=(server.request(TEXT), seconds + 1, left))
                 others.start()
             before = cpu_seconds(pid)
             row = wrk(server, load, clients, seconds)
             row["cpu_us"] = round((cpu_seconds(pid) - before) / max(1.0, row["rate"] * seconds) * 1e6, 1)
             if load == "impatient":
                 others.join()
+                row["left"] = round(left.value / (seconds + 1), 1)
             yield {"model": load, "server": server.name, "clients": clients, **row, **start}
 
 
@@ -178,8 +179,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=4)
     parser.add_argument("--models", default="tiny,device,encoder", help=f"of {', '.join(ALL_LOADS)}")
-    parser.add_argument("--before", metavar="COMMIT", help="compare with this commit")
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--before", metavar="COMMIT", help="compare with this commit too")
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/service.json")
     options = parser.parse_args()
     if unknown := set(options.models.split(",")) - {*ALL_LOADS}:
         parser.error(f"--models: {', '.join(unknown)}: expected some of {','.join(ALL_LOADS)}")
@@ -189,9 +190,8 @@ def main() -> None:
             rows.append(row)
             print(row, flush=True)
     packages = [server.package for server in compared if "==" in server.package]
-    about = machine(["fastapi", "uvicorn", "pydantic"], others=packages, rounds=options.rounds)
-    target = ROOT / "benchmarks/results" / ("service-pairs.json" if options.before else "service.json")
-    write_result(options.out or target, {"machine": about | {"before": options.before}, "cells": merged(rows)})
+    about = machine(["fastapi", "uvicorn", "pydantic"], others=packages, rounds=options.rounds, before=options.before)
+    write_result(options.out, {"machine": about, "cells": merged(rows)})
 
 
 if __name__ == "__main__":

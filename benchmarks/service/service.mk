@@ -1,3 +1,3 @@
 .PHONY: bench-service
-bench-service: $(READY) ## compare the service with two others (takes wrk and half an hour; ARGS="--rounds 1" is quicker)
+bench-service: $(READY) ## compare the service with two others and an earlier commit (ARGS="--before COMMIT"; half an hour; needs wrk)
 	@PATH=$(CURDIR)/.venv/bin:$$PATH $(PYTHON) -m benchmarks.service.run $(ARGS)

@@ -47,7 +47,7 @@ def bars(axes: Axes, names: list[str], values: list[float], own: str) -> None:
 
 def service(result: Any) -> Figure:
     """Requests a second at 64 clients and p99, for each model."""
-    models = list(dict.fromkeys(cell["model"] for cell in result["cells"]))
+    models = list(dict.fromkeys(cell["model"] for cell in result["cells"] if cell["clients"] == 64))
     figure, grid = panels(len(models), 2, 2.2 * len(models))
     for row, model in zip(grid, models, strict=True):
         cells = [cell for cell in result["cells"] if cell["model"] == model and cell["clients"] == 64]

@@ -102,6 +102,7 @@ def test_a_request_that_ended_holds_nothing_and_one_that_is_given_up_only_what_t
         leave = asyncio.Event()
         tasks = [asyncio.create_task(request(service, inputs[start : start + 6], leave)) for start in range(0, 60, 6)]
         await entered(model)
+        await asyncio.sleep(0.02)  # from now on their connections are watched
         del inputs
         if end == "hang up":
             leave.set()

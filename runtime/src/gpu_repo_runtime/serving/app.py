@@ -1,6 +1,5 @@
 """The HTTP interface: predictions, ``/livez``, ``/readyz``, ``/metrics`` and ``/docs``."""
 
-import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -57,7 +56,7 @@ def create_app(
         lifespan=lifespan,
         redirect_slashes=False,
         telemetry=telemetry(),
-        generate_unique_id_function=_operation_ids(),
+        generate_unique_id_function=lambda route: route.name,  # of a client's function
     )
     app.state.service = service
     app.add_exception_handler(HTTPException, _http_problem)
@@ -80,20 +79,6 @@ def _project(service: Service) -> tuple[str, str]:
     if len(found) != 1:
         return package, version
     return found[0]["Name"], found[0]["Version"] if version == "unknown" else version
-
-
-def _operation_ids() -> Callable[[Any], str]:
-    """Return what names the operation of a route: its function; a name that is taken gets method and path too."""
-    taken: set[str] = set()
-
-    def named(route: Any) -> str:
-        name = str(route.name)
-        if name in taken:
-            name = re.sub(r"\W+", "_", f"{name}_{min(route.methods).lower()}_{route.path_format.strip('/')}")
-        taken.add(name)
-        return name
-
-    return named
 
 
 def _document(app: FastAPI) -> None:

@@ -44,7 +44,8 @@ class Call:
     gone: bool = False  # the client has gone, or its time is over
     started_at: float = 0.0  # of its first batch
     batch_size: int = 0
-    watcher: Any = None  # the task that waits until the client has gone
+    receive: Any = None  # of ASGI: says that the client has gone
+    watcher: Any = None  # the task that waits for that
 
 
 Batch = list[tuple[Call, int]]

@@ -5,7 +5,7 @@ the process, or the port is in use; 69 GPU lost, a new process may work; 78 wron
 does not fit or breaks its contract; 143 time ran out before every accepted request was answered, or a second SIGTERM.
 """
 
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from starlette.exceptions import HTTPException
 
@@ -54,9 +54,6 @@ class ServiceError(HTTPException):
 
     def __str__(self) -> str:
         return self.detail
-
-    def __reduce__(self) -> Any:
-        return type(self), (self.detail,), vars(self)
 
 
 class InvalidRequest(ServiceError):

@@ -5,7 +5,6 @@ import logging
 import time
 from collections.abc import Callable, Hashable, Sequence
 from copy import copy
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
@@ -33,17 +32,6 @@ TICK_SECONDS = 0.005
 WATCH_IN_MODEL_SECONDS = 0.1
 
 
-@dataclass(frozen=True)
-class Choice:
-    """The parameters of a request, which decide with whom it shares a batch.
-
-    ``key`` is Interface.parameters_key: 1, 1.0 and True compare equal, and their keys do not.
-    """
-
-    key: str
-    parameters: Any = field(hash=False)
-
-
 class Service:
     """One model on one device.
 
@@ -67,8 +55,7 @@ class Service:
         )
         events = BatchEvents(classify, lambda: device.release(self.device), self.metrics.batch_done, self._device_lost)
         self.batcher = Batcher(events, limit=settings.max_batch_size, max_queue=settings.max_queue)
-        self._defaults = self._choice(self.interface.no_parameters)
-        self._receives: dict[Call, Receive] = {}
+        self._defaults = self._group(self.interface.no_parameters)
         self._ticking = False
 
     async def start(self) -> None:
@@ -169,14 +156,13 @@ class Service:
         self, inputs: Sequence[Any], parameters: Any = None, receive: Receive | None = None, client: Hashable = None
     ) -> Call:
         """Answer the inputs; they are dropped if ``receive`` reports that the client has gone. Raises ServiceError."""
-        predict, choice = self.interface.call, None
-        if parameters is not None and (choice := self._choice(parameters)) != self._defaults:
-            predict = partial(predict, parameters=parameters)
-        else:
-            choice = None
+        predict, group = self.interface.call, self._defaults
+        if parameters is not None:
+            predict, group = partial(predict, parameters=parameters), self._group(parameters)
         sizes = self._sizes(inputs) if self.interface.size else None
-        call = self._submit(inputs, predict, sizes=sizes, group=choice, client=client)
-        await self._answers(call, receive)
+        call = self._submit(inputs, predict, sizes=sizes, group=group, client=client)
+        call.receive = receive
+        await self._answers(call)
         return call
 
     def outputs(self, call: Call, write: Callable[[list[Any]], T]) -> T:
@@ -196,8 +182,9 @@ class Service:
         self.state, self.reason = state, reason
         self.metrics.ready.set(state == "ready")
 
-    def _choice(self, parameters: Any) -> Choice:
-        return Choice(self.interface.parameters_key(parameters), parameters)
+    def _group(self, parameters: Any) -> tuple[str, Any]:
+        # Only requests of the same parameters share a batch. 1, 1.0 and True compare equal; their keys do not.
+        return self.interface.parameters_key(parameters), parameters
 
     def _sizes(self, inputs: Sequence[Any]) -> list[int]:
         sizes: list[int] = []
@@ -216,10 +203,8 @@ class Service:
             raise ServiceError(self.reason, "not_ready", retry_after=1)
         return self.batcher.submit(inputs, predict, **about)
 
-    async def _answers(self, call: Call, receive: Receive | None = None) -> list[Any]:
-        """Wait for a call; it is dropped if ``receive`` reports that its client has gone. Raises ServiceError."""
-        if receive:
-            self._receives[call] = receive
+    async def _answers(self, call: Call) -> list[Any]:
+        """Wait for a call; it is dropped if its client has gone. Raises ServiceError."""
         if not self._ticking:
             self._ticking = True
             self._tick_later()
@@ -234,9 +219,9 @@ class Service:
             self.batcher.drop(call, ClientGone("the answer is not awaited any more"))
             raise
         finally:
-            self._receives.pop(call, None)
-            if call.watcher:
-                call.watcher.cancel()
+            watcher, call.receive, call.watcher = call.watcher, None, None  # its traceback has the call
+            if watcher:
+                watcher.cancel()
 
     def _tick_later(self) -> None:
         asyncio.get_running_loop().call_later(min(TICK_SECONDS, self.settings.request_seconds), self._tick)
@@ -253,8 +238,8 @@ class Service:
                 break
             if seconds > longest:
                 self.batcher.drop(call, ServiceError(f"no answer within {longest:g} s", "deadline_exceeded"))
-            elif not call.watcher and (call.waiting or seconds > WATCH_IN_MODEL_SECONDS) and call in self._receives:
-                call.watcher = asyncio.create_task(self._watch(call, self._receives[call]))
+            elif not call.watcher and (call.waiting or seconds > WATCH_IN_MODEL_SECONDS) and call.receive:
+                call.watcher = asyncio.create_task(self._watch(call, call.receive))
 
     async def _watch(self, call: Call, receive: Receive) -> None:
         # Once: a middleware that has read the body may return it again and again without waiting.
