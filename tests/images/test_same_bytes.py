@@ -11,13 +11,12 @@ import subprocess
 import tarfile
 from pathlib import Path
 
-import docker
 import pytest
 from image_tools import build
-from image_tools.catalog import BUILD, DEFAULT_REGISTRY, FOLDER, ROOT, find_row
-from image_tools.plan import FILE_TIME, MOUNTED, build_options, write_plan, write_root
+from image_tools.catalog import DEFAULT_REGISTRY, FOLDER, ROOT
+from image_tools.plan import FILE_TIME, MOUNTED, build_options, write_root
 
-from .conftest import CATALOG, ROWS
+from .conftest import CATALOG, ROWS, Built
 
 NAME = "plain-cu13"
 
@@ -75,32 +74,22 @@ def digest(layer: tarfile.TarFile, member: tarfile.TarInfo) -> str:
 
 
 @pytest.mark.images
-@pytest.mark.row(NAME)
-@pytest.mark.skipif(NAME not in ROWS, reason=f"IMAGE chose another image than {NAME}")
-def test_two_builds_without_a_cache_give_the_same_image(client: docker.DockerClient, tmp_path: Path) -> None:
+@pytest.mark.parametrize("image", [NAME] if NAME in ROWS else [], indirect=True, scope="session")
+def test_a_build_without_a_cache_gives_the_same_image(image: Built, tmp_path: Path) -> None:
     """The smallest row, by its ID: the digest of its configuration, which names every layer.
 
     Where other images are built beside it, the engine may write a layer in another order (docs/decisions/0023): then by
     the files of each layer.
     """
-    row = find_row(CATALOG, NAME)
-    write_plan(CATALOG, row, BUILD / NAME)
-    tag = build.local_tag(CATALOG, NAME, DEFAULT_REGISTRY)
-    found = []
-    for number in range(2):
-        options = build_options(CATALOG, row, DEFAULT_REGISTRY)
-        command = ["docker", "buildx", "build", "--progress=plain", "--no-cache", "--load", *options]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr[-2000:]
-        image = client.images.get(tag)
-        image.tag("test-same-bytes", str(number))
-        found.append(image.id)
+    tags = [image.tag, "test-same-bytes:again"]
+    options = [each.replace(*tags) for each in build_options(CATALOG, image.row, DEFAULT_REGISTRY)]
+    command = ["docker", "buildx", "build", "--progress=plain", "--no-cache", "--load", *options]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
     try:
-        if found[0] != found[1]:
-            forms = [files_of(build.save(f"test-same-bytes:{number}", tmp_path)) for number in range(2)]
-            layers = list(zip(*forms, strict=True))
+        if image.client.images.get(tags[1]).id != image.image.id:
+            layers = list(zip(*(files_of(build.save(tag, tmp_path)) for tag in tags), strict=True))
             names = [(name, one.get(name), two.get(name)) for one, two in layers for name in one | two]
             assert [name for name in names if name[1] != name[2]][:20] == []
     finally:
-        for number in range(2):
-            client.images.remove(f"test-same-bytes:{number}", force=True)
+        image.client.images.remove(tags[1], force=True)
