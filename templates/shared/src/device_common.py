@@ -2,6 +2,7 @@ class DeviceError(RuntimeError):
     """The requested GPU cannot be used. The message gives the reason and what to do."""
 
 
+{% if layout == 1 %}
 @dataclass(frozen=True)
 class Memory:
     """Memory of a GPU in bytes; `used` and `peak` are this process's own."""
@@ -12,6 +13,7 @@ class Memory:
     peak: int
 
 
+{% endif %}
 def choose(requested: str = "auto") -> str:
     """Return "cuda" or "cpu" for the request "auto", the requested device for "cuda", "mps" (Apple's GPU) and "cpu".
 
@@ -31,6 +33,7 @@ def choose(requested: str = "auto") -> str:
             "'RUN_IN=docker scripts/smoke --require gpu') shows the cause and the fix"
         )
     return "cpu" if requested == "cpu" or missing else "cuda"
+{% if layout == 1 %}
 
 
 def reason(device: str) -> str:
@@ -45,3 +48,4 @@ def reason(device: str) -> str:
 def _said(error: BaseException) -> str:
     """Return what a library or the driver said, "" for an exception of Python itself: that may repeat an input."""
     return str(error) if type(error).__module__ != "builtins" or type(error) is RuntimeError else ""
+{% endif %}
