@@ -12,7 +12,7 @@ pipelines: $(READY) ## write the rows of the catalogue into the pipelines of thi
 	@$(IMAGE_TOOLS) pipelines
 
 .PHONY: lock
-lock: $(READY) ## resolve the lock of an image again and show what changes (IMAGE=name; UPGRADE=1 takes newer versions)
+lock: $(READY) ## resolve the lock of an image again and show what changed since the last release (IMAGE=name; UPGRADE=1 takes newer versions)
 	@$(IMAGE_TOOLS) lock $(CHOSEN) $(if $(value UPGRADE),--upgrade)
 
 .PHONY: images

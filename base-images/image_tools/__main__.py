@@ -23,13 +23,11 @@ def parser() -> argparse.ArgumentParser:
         sub.set_defaults(action=action)
         sub.add_argument("--image", default="", help="name of a row; all live rows when left out")
         sub.add_argument("--registry", default=registry, help="where images are pushed, and named after")
-        sub.add_argument(
-            "--staging", default=staging, help="where images wait for promotion; REGISTRY-staging if not set"
-        )
+        sub.add_argument("--staging", default=staging, help="where images wait for promotion (REGISTRY-staging)")
         return sub
 
     verb("build", build.build, "build one row after another").add_argument("--devel", action="store_true")
-    verb("lock", lock.renew, "resolve a row again and show what changes").add_argument("--upgrade", action="store_true")
+    verb("lock", lock.renew, "resolve a row again, show what changed").add_argument("--upgrade", action="store_true")
     verb("check", check.check, "prove the rows against the locks")
     verb("pipelines", pipelines.write, "write the rows into the pipelines of this repository")
     sub = verb("push", push.push, "push a local image under a staging tag")

@@ -1,4 +1,4 @@
-"""Resolve the lock of a row again and show what changes."""
+"""Resolve the lock of a row again and show what changed since the last release."""
 
 import argparse
 import shutil
@@ -7,7 +7,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from .catalog import FOLDER, ImageError, chosen_rows, differences, program, read_lock, toolchain_path
+from . import rollback
+from .catalog import FOLDER, ImageError, chosen_rows, differences, lock_path, program, read_lock, toolchain_path
 from .package_index import lock_environment
 
 OLDEST_PYTHON = "3.11"  # children run on 3.11 to 3.13 and install the same versions
@@ -34,24 +35,29 @@ def resolve(source: Path, target: Path) -> None:
 def renew(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     """Resolve the chosen rows and the compilers of their CUDA; --upgrade takes newer versions where allowed."""
     rows = chosen_rows(catalog, arguments.image)
-    for row in rows:
-        renew_one(row["name"], FOLDER / row["name"] / "requirements.in", arguments.upgrade)
-    for source in sorted({toolchain_path(row).with_suffix(".in") for row in rows}):
-        if source.is_file():
-            renew_one(source.stem, source, arguments.upgrade)
+    compilers = {toolchain_path(row).with_suffix(".in") for row in rows}
+    for source in [lock_path(row["name"]).with_suffix(".in") for row in rows] + sorted(compilers):
+        if source not in compilers or source.is_file():
+            renew_one(source, arguments.upgrade)
 
 
-def renew_one(name: str, source: Path, upgrade: bool) -> None:
-    """Resolve the lock beside `source` and show what changes."""
+def released(path: Path) -> str:
+    """Return a lock as in the last commit that changed VERSION, "" where that has none. Raises ImageError."""
+    commit = rollback.git("log", "-1", "--format=%H", "--", "../VERSION").strip()
+    name = path.relative_to(FOLDER).as_posix()
+    return rollback.git("show", f"{commit}:./{name}") if rollback.git("ls-tree", commit, name) else ""
+
+
+def renew_one(source: Path, upgrade: bool) -> None:
+    """Resolve the lock beside `source` and show what changed since the last release."""
     path = source.with_suffix(".lock")
-    old = read_lock(path) if path.is_file() else {}
     with tempfile.TemporaryDirectory() as folder:
-        fresh = Path(folder) / path.name
-        if old and not upgrade:
+        fresh, before = Path(folder) / path.name, Path(folder) / "released.lock"
+        if path.is_file() and not upgrade:
             shutil.copyfile(path, fresh)
         resolve(source, fresh)
-        new = read_lock(fresh)
-        found = differences(*({key: pin.version for key, pin in pins.items()} for pins in (old, new)))
-        print(f"{name}: {len(found)} changes" + "".join(f"\n  {line}" for line in found))
-        if old != new:
-            shutil.copyfile(fresh, path)
+        before.write_text(released(path))
+        locks = [read_lock(before) if before.stat().st_size else {}, read_lock(fresh)]
+        found = differences(*({key: pin.version for key, pin in pins.items()} for pins in locks))
+        print(f"{path.relative_to(FOLDER)}: {len(found)} changes since the last release", *found, sep="\n  ")
+        shutil.copyfile(fresh, path)

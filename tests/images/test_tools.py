@@ -29,6 +29,8 @@ from image_tools.catalog import (
     read_lock,
 )
 
+from .parent import Parent
+
 CATALOG = read_catalog()
 ROWS = [row["name"] for row in live_rows(CATALOG)]
 HASH = f"--hash=sha256:{'0' * 64}"
@@ -86,6 +88,20 @@ def test_two_rows_for_the_same_answers_are_caught() -> None:
 def test_a_row_without_requirements_is_one_clear_line(tmp_path: Path) -> None:
     with pytest.raises(ImageError, match=r"requirements\.in does not exist: write what the image is made of"):
         lock.resolve(tmp_path / "new" / "requirements.in", tmp_path / "requirements.lock")
+
+
+@pytest.mark.slow
+def test_a_lock_names_what_changed_since_the_last_release(tmp_path: Path) -> None:
+    """Since the last commit that changed VERSION, however often it was resolved again."""
+    parent = Parent(tmp_path / "parent", "registry.example.com")
+    source = parent.folder / "base-images" / "plain-cu13" / "requirements.in"
+    source.write_text(source.read_text().replace("nvidia-nvshmem-cu13\n", ""))
+    for _ in range(2):
+        first, second, *_ = parent.works("lock", "--image", "plain-cu13").splitlines()
+        assert first == "plain-cu13/requirements.lock: 1 changes since the last release"
+        assert second.startswith("  nvidia-nvshmem-cu13: ")
+        assert second.endswith(" -> gone")
+        parent.commit()
 
 
 def test_each_trim_names_rows_and_packages_that_there_are() -> None:
