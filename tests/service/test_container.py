@@ -18,6 +18,7 @@ import pytest
 from image_tools.catalog import live_rows
 
 from tests.answers import CATALOG, FRAMEWORKS, AnswerSet
+from tests.images.conftest import client as client
 
 NEWEST = sorted(live_rows(CATALOG), key=lambda row: row["driver_min"])
 NEWEST_OF = {row["framework"]: row["name"] for row in NEWEST}
@@ -30,18 +31,6 @@ BUILT = [
 
 pytestmark = pytest.mark.images
 LOCKED = {"read_only": True, "cap_drop": ["ALL"], "security_opt": ["no-new-privileges"], "tmpfs": {"/tmp": ""}}
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[docker.DockerClient]:
-    """A client of the Docker Engine; without one these tests fail, they are never skipped."""
-    try:
-        engine = docker.from_env(timeout=600)
-        engine.ping()
-    except docker.errors.DockerException as error:
-        pytest.fail(f"no Docker Engine answers ({error}): start one, or set DOCKER_HOST", pytrace=False)
-    yield engine
-    engine.close()
 
 
 @pytest.fixture(scope="module", params=BUILT)
