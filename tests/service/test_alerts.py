@@ -128,30 +128,23 @@ def test_every_alert_has_a_case_and_asks_in_valid_promql(rules: dict[str, tuple[
 def _case(alert: str, series: Series, fires: list[dict[str, Any]]) -> dict[str, Any]:
     healthy = {} if alert == "ServiceScalingMetricGone" else {"service_queue_depth{%s}": "0x30"}
     values = [{"series": name.replace("%s", LABELS), "values": value} for name, value in (healthy | series).items()]
-    return {
-        "interval": "1m",
-        "input_series": values,
-        "alert_rule_test": [{"eval_time": "20m", "alertname": alert, "exp_alerts": fires}],
-    }
+    expected = [{"eval_time": "20m", "alertname": alert, "exp_alerts": fires}]
+    return {"name": alert, "interval": "1m", "input_series": values, "alert_rule_test": expected}
 
 
 @pytest.mark.needs("promtool")
-@pytest.mark.parametrize("alert", CASES)
 def test_an_alert_fires_when_it_should_and_only_then(
-    rules: dict[str, tuple[Path, dict[str, Any]]], promtool: Callable[..., str], tmp_path: Path, alert: str
+    rules: dict[str, tuple[Path, dict[str, Any]]], promtool: Callable[..., str], tmp_path: Path
 ) -> None:
     """After twenty minutes of the bad series the alert fires with its labels; over the harmless one it is silent."""
-    bad, labels, harmless = CASES[alert]
-    file, rule = rules[alert]
-    about = {
-        key: text.replace("{{ $labels.job_name }}", labels.get("job_name", ""))
-        for key, text in rule["annotations"].items()
-    }
-    fires = [{"exp_labels": labels | rule["labels"], "exp_annotations": about}]
-    told = {
-        "rule_files": [str(file)],
-        "tests": [_case(alert, bad, fires), _case(alert, harmless, [])],
-    }
+    cases = []
+    for alert, (bad, labels, harmless) in CASES.items():
+        _, rule = rules[alert]
+        job = labels.get("job_name", "")
+        about = {key: text.replace("{{ $labels.job_name }}", job) for key, text in rule["annotations"].items()}
+        fires = [{"exp_labels": labels | rule["labels"], "exp_annotations": about}]
+        cases += [_case(alert, bad, fires), _case(alert, harmless, [])]
+    told = {"rule_files": sorted({str(file) for file, _ in rules.values()}), "tests": cases}
     (tmp_path / "cases.yaml").write_text(yaml.safe_dump(told))
     promtool("test", "rules", tmp_path / "cases.yaml")
 
