@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import secrets
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import pytest
 from tests.batch.conftest import texts
 from tests.batch.ray_cluster import START_SECONDS, python_with_ray  # noqa: F401 - fixture
 from tests.conftest import ROOT
+from tests.journeys.blocks import parsed
 
 pytestmark = pytest.mark.slow
 
@@ -25,8 +25,7 @@ pytestmark = pytest.mark.slow
 def blocks(heading: str) -> list[str]:
     """Return the blocks of Python under a heading."""
     page = (ROOT / "docs" / "batch-engines.md").read_text(encoding="utf-8")
-    section = page.split(f"## {heading}\n")[1].split("\n## ")[0]
-    return re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    return [one.text for one in parsed(page, "") if (one.section, one.language) == (heading, "python")]
 
 
 MAKE = """

@@ -33,6 +33,7 @@ def test_only_the_files_of_the_tools_that_were_asked_for(render, tools):
 def test_pachyderm_asks_for_a_gpu_and_keeps_files_apart(folder):
     spec = json.loads((folder / "pachyderm.json").read_text())
     assert spec["resource_limits"]["gpu"] == {"type": "nvidia.com/gpu", "number": 1}
+    assert spec["transform"]["image"].endswith(":v0.1.0"), "the first release, as in deploy/overlays"
     [*_, command] = spec["transform"]["cmd"]
     assert command.startswith("exec "), "the shell has to hand SIGTERM on"
     assert '--output "/pfs/out/$(basename "$texts")"' in command

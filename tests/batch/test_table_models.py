@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -178,28 +179,27 @@ def test_csv_without_a_header_and_with_words_for_null(made, tmp_path, out):
 
 def test_a_column_with_the_name_of_the_field_or_its_alias(made, tmp_path, out):
     model = """
-        from pydantic import BaseModel, ConfigDict, Field
+        from pydantic import BaseModel, Field
 
 
         class Input(BaseModel):
-            model_config = ConfigDict(populate_by_name=True)
-            size: float = Field(alias="Size")
+            size: float = Field(0.0, alias="Size")
 
 
         Output = float
 
 
         class Model:
-            examples = (Input(size=1),)
+            examples = (Input(Size=1),)
 
             def load(self, device: str) -> None: ...
 
             def predict(self, batch: list[Input]) -> list[Output]:
                 return [one.size for one in batch]
     """
-    for key in ("Size",):
-        for name in FORMATS:
-            (tmp_path / name).unlink(missing_ok=True)
-            output = Output(out.path / key / name)
-            assert made(model)("--input", write(tmp_path / name, [{key: 2.5}]), "--output", output.path) == 0
-            assert [row["prediction"] for row in output.rows()] == [2.5], (key, name)
+    rows = {"Size": [{"Size": 2.5}], "size": [{"size": 2.5}]}
+    for keys, name in (*product(rows, FORMATS), ("both", "a.jsonl")):
+        (tmp_path / name).unlink(missing_ok=True)
+        output, given = Output(out.path / keys / name), rows.get(keys, [*rows["Size"], *rows["size"]])
+        assert made(model)("--input", write(tmp_path / name, given), "--output", output.path) == 0
+        assert {row["prediction"] for row in output.rows()} == {2.5}, (keys, name)

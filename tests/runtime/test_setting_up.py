@@ -23,7 +23,7 @@ with open("calls", "a") as calls:
     print(json.dumps(words), file=calls)
 if "pip-audit" in " ".join(words):
     with open("audited", "a") as audited:
-        audited.write(pathlib.Path(words[-1]).read_text())
+        audited.write(sys.stdin.read())
 for word, code in json.loads(pathlib.Path("uv.json").read_text()).items():
     if word in " ".join(words):
         sys.exit(code)

@@ -27,7 +27,7 @@ from .package_index import fault
 RUNTIME = Path("wheels/requirements.in")
 OLDEST = 11  # the oldest Python 3 that scripts/setup takes
 ELSEWHERE = re.compile(r"@\s*((git|hg|svn|bzr)\+|file:|\.{0,2}/)")
-PIP_AUDIT = ("pip-audit==2.10.1", "--strict", "--disable-pip", "--no-deps", "--progress-spinner=off", "--requirement")
+PIP_AUDIT = ("pip-audit==2.10.1", "-S", "--disable-pip", "--require-hashes", "--progress-spinner=off", "-r/dev/stdin")
 # The runtime lies in wheels/ and on no index, so that no database knows it.
 OWN_WHEEL = re.compile(r"(?m)^\S+ @ file:.*\n(?: +--hash=.*\n)+|^(?:\./)?wheels/.*\n(?: +--hash=.*\n)+")
 OPTION = re.compile("--audit$|--upgrade|-[UP]")
@@ -62,15 +62,13 @@ def check_project() -> None:
     told = pyproject()
     project, groups = told.get("project", {}), told.get("dependency-groups", {})
     extras = project.get("optional-dependencies", {})
-    left_out = [f"extra {one}" for one in extras if one != "gpu"] + [f"group {one}" for one in groups if one != "dev"]
-    if left_out:
-        print(f"lock: no lock contains {', '.join(left_out)}: use dependencies, or the group dev", file=sys.stderr)
+    if rest := [f"extra {one}" for one in extras if one != "gpu"] + [f"group {one}" for one in groups if one != "dev"]:
+        print(f"lock: no lock contains {', '.join(rest)}: use dependencies, or the group dev", file=sys.stderr)
     lists = (project.get("dependencies", []), *extras.values(), *groups.values())
     asked = [one for among in lists for one in among if isinstance(one, str)]
     for name, some in told.get("tool", {}).get("uv", {}).get("sources", {}).items():
         for one in some if isinstance(some, list) else [some]:  # a list of them for markers
-            asked += [f"{name} @ git+{one['git']}"] if "git" in one else []
-            asked += [f"{name} @ file:{one['path']}"] if "path" in one else []
+            asked += [f"{name} @ {at}{one[key]}" for key, at in (("git", "git+"), ("path", "file:")) if key in one]
     if found := next(filter(ELSEWHERE.search, asked), None):
         raise NotLockedError(
             f"pyproject.toml requires {re.sub('//[^/@]*@', '//', found)}: a folder or a git repository has no hash and "
@@ -146,17 +144,19 @@ class Locking:
             Path(name).write_bytes(texts[name])
         return changed
 
-
-def audit(locks: list[Path], uv: Path) -> int:
-    """Let pip-audit print the known vulnerabilities of each lock; return 1 where there are some or it cannot ask."""
-    codes = []
-    for lock in locks:
-        print(f"lock: auditing {lock}", file=sys.stderr, flush=True)
-        with tempfile.NamedTemporaryFile("w", suffix=".lock", encoding="utf-8") as cut:
-            cut.write(OWN_WHEEL.sub("", lock.read_text(encoding="utf-8")))
-            cut.flush()
-            codes.append(subprocess.run([uv, "tool", "run", *PIP_AUDIT, cut.name], check=False).returncode)
-    return int(any(codes))
+    def audit(self) -> int:
+        """Print the known vulnerabilities of each lock, return 1 if there are any. Raises NotLockedError."""
+        found = 0
+        for lock in filter(Path.is_file, map(Path, self.locks())):
+            print(f"lock: auditing {lock}", file=sys.stderr, flush=True)
+            text = OWN_WHEEL.sub("", lock.read_text(encoding="utf-8"))
+            command = [str(self.uv), "tool", "run", *PIP_AUDIT]
+            done = subprocess.run(command, input=text, stdout=subprocess.PIPE, text=True, check=False)
+            if done.returncode and not done.stdout:
+                raise NotLockedError(f"{lock} was not checked: pip-audit reached no database (see above)")
+            print(done.stdout, end="")
+            found |= done.returncode
+        return found
 
 
 def main(words: list[str]) -> int:
@@ -177,9 +177,9 @@ def main(words: list[str]) -> int:
         print(f"lock: unknown option {wrong[0]}: see scripts/lock --help", file=sys.stderr)
         return 2
     locking = Locking(asked.image, asked.requirements, asked.project, asked.gpu, tuple(given), asked.uv)
-    if "--audit" in given:
-        return audit([Path(name) for name in locking.locks() if Path(name).is_file()], asked.uv)
     try:
+        if "--audit" in given:
+            return locking.audit()
         changed = locking.run()
     except NotLockedError as error:
         print(f"lock: {error}", file=sys.stderr)

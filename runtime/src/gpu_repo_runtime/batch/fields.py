@@ -13,6 +13,7 @@ from pydantic import BaseModel, RootModel
 from ..owntypes import read_name, shown
 from .exits import BadConfiguration
 
+UNIONS = (Union, UnionType)
 SCALARS = {Literal, bool, int, float, Decimal, date, datetime, time, timedelta}
 
 
@@ -20,7 +21,7 @@ SCALARS = {Literal, bool, int, float, Decimal, date, datetime, time, timedelta}
 class Field:
     """A field of ``Input`` and its column. An ``Input`` that is a value or a list is one field without a name.
 
-    kind: "scalar"; "text", which an empty cell is too; "bytes"; "nested", in text files JSON; or "other".
+    key: its alias or name. kind: "scalar", "text" (an empty cell too), "bytes", "nested" (JSON in text files), "other".
     """
 
     key: str
@@ -28,6 +29,7 @@ class Field:
     required: bool = True
     nullable: bool = False
     column: str = ""
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ def fields_of(input_type: Any) -> list[Field]:
     if is_class(input_type) and not is_class(input_type, RootModel):
         own = input_type.model_fields if input_type.model_config.get("extra") != "allow" else {}
         return [
-            _field(read_name(input_type, name), info.annotation, bool(info.metadata), info.is_required())
+            _field(read_name(input_type, name), info.annotation, bool(info.metadata), info.is_required(), name)
             for name, info in own.items()
         ]
     if any(is_class(one, BaseModel | Mapping) or is_dataclass(one) for one in _alternatives(input_type)):
@@ -76,12 +78,12 @@ def is_class(found: Any, base: Any = BaseModel) -> bool:
     return isinstance(found, type) and issubclass(found, base)
 
 
-def _field(key: str, annotation: Any, is_limited: bool = False, required: bool = True) -> Field:
+def _field(key: str, annotation: Any, is_limited: bool = False, required: bool = True, name: str = "") -> Field:
     kind = _kind(annotation)
     if kind == "text" and is_limited:
         # An empty cell is no value of a text with a pattern or a length.
         kind = "other"
-    return Field(key, kind, required, nullable=not {NoneType, Any}.isdisjoint(_alternatives(annotation)))
+    return Field(key, kind, required, nullable=not {NoneType, Any}.isdisjoint(_alternatives(annotation)), name=name)
 
 
 def _kind(annotation: Any) -> str:
@@ -89,7 +91,7 @@ def _kind(annotation: Any) -> str:
     if bytes in types:
         return "bytes"
     # A text with a note, which may be a pattern, is none of these.
-    if str in (get_args(annotation) if _is_union(annotation) else (annotation,)):
+    if str in (get_args(annotation) if get_origin(annotation) in UNIONS else (annotation,)):
         return "text"
     if any(is_dataclass(one) or (is_class(one, BaseModel | Collection) and not is_class(one, str)) for one in types):
         return "nested"
@@ -100,13 +102,9 @@ def _alternatives(annotation: Any) -> list[Any]:
     """Return the types of which a value has one, without notes and types of items."""
     if get_origin(annotation) is Annotated:
         return _alternatives(get_args(annotation)[0])
-    if _is_union(annotation):
+    if get_origin(annotation) in UNIONS:
         return [one for option in get_args(annotation) for one in _alternatives(option)]
     return [get_origin(annotation) or annotation]
-
-
-def _is_union(annotation: Any) -> bool:
-    return get_origin(annotation) in (Union, UnionType)
 
 
 def input_columns(
@@ -125,7 +123,7 @@ def input_columns(
             raise BadConfiguration(f"Input is {what}, which is not made of columns: {how}")
         return InputColumns()
     there = [*names] if names is not None else [field.key for field in fields if field.key]
-    there += [one.key for one in fields if is_json and not one.required and one.key not in there]
+    there += [one.key for one in fields if is_json and not one.required and not {one.key, one.name} & {*there}]
     if fields[0].key:
         fields = _of_class(fields, there, chosen, what)
         if input_type.model_config.get("extra") == "forbid":
@@ -171,7 +169,8 @@ def _of_class(fields: Sequence[Field], names: Sequence[str], chosen: Sequence[st
     keys = [field.key for field in fields]
     if unknown := [key for key in renamed if key not in keys]:
         raise BadConfiguration(f"--columns {unknown[0]}: {what} has no such field; it has {listed(keys)}")
-    found = [replace(field, column=renamed.get(field.key, field.key)) for field in fields]
+    usual = {one.key: one.name if one.name in names and one.key not in names else one.key for one in fields}
+    found = [replace(one, column=(usual | renamed)[one.key]) for one in fields]
     found = [one for one in found if one.column in names or one.key in renamed or one.required]
     if not found:
         raise BadConfiguration(f"no field of {what} ({listed(keys)}) is a column of the input ({listed(names)})")

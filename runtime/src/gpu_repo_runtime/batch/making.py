@@ -16,7 +16,7 @@ from pyarrow import fs
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
-from ..interface import Interface
+from ..interface import BOTH_NAMES, Interface
 from ..owntypes import sentence
 from .fields import InputColumns
 from .inputs import open_filesystem
@@ -46,7 +46,7 @@ class Maker:
         is_exact = "'type': 'decimal'" in repr(interface.inputs.core_schema)
         self._json = json.JSONDecoder(parse_float=Decimal) if is_exact else JSON
         forbids = getattr(interface.input, "model_config", {}).get("extra") == "forbid"
-        same = all(field.key == field.column for field in columns.fields)
+        same = all(field.column in (field.key, field.name) for field in columns.fields)
         # A record of JSON is an input as it is; and so is its line, without reading it twice.
         self._takes_records = same and not (forbids or columns.files)
         self._takes_lines = self._takes_records and not is_exact
@@ -59,7 +59,7 @@ class Maker:
         found, rows, bad = _as_python(values), {}, {}
         if file.format == "jsonl" and found and self._takes_lines and not any(map(_HUGE.search, found)):
             with suppress(*_UNREADABLE):
-                return list(map(self._one.validate_json, found)), {}
+                return [self._one.validate_json(line, **BOTH_NAMES) for line in found], {}
         for place in range(len(values)):
             try:
                 row = found[place] if found is not None else values[place].as_py(maps_as_pydicts="strict")
@@ -69,12 +69,13 @@ class Maker:
         # Values of Parquet, and of files, have their types; those of texts are in JSON.
         is_typed = file.format == "parquet" or bool(self._columns.files)
         with suppress(*_UNREADABLE):
-            every = list(rows.values())
-            return self._all.validate_python(every) if is_typed else self._all.validate_json(to_json(every)), bad
+            if is_typed:
+                return self._all.validate_python([*rows.values()], **BOTH_NAMES), bad
+            return self._all.validate_json(to_json([*rows.values()]), **BOTH_NAMES), bad
         made = []
         for place, row in rows.items():
             try:
-                made.append(self._typed(row) if is_typed else self._one.validate_json(to_json(row)))
+                made.append(self._typed(row) if is_typed else self._one.validate_json(to_json(row), **BOTH_NAMES))
             except ValidationError as error:
                 bad[place] = self._why(error)
             except _UNREADABLE as error:
@@ -84,11 +85,11 @@ class Maker:
     def _typed(self, row: Any) -> Any:
         """Return the input; a null is what is not there, where a field takes none."""
         try:
-            return self._one.validate_python(row)
+            return self._one.validate_python(row, **BOTH_NAMES)
         except ValidationError as error:
             if not _without_nulls(row, error):
                 raise
-            return self._one.validate_python(row)
+            return self._one.validate_python(row, **BOTH_NAMES)
 
     def _row(self, row: Any, file: InputFile) -> Any:
         """Return what is validated of a line of JSON, or of a row of a table."""
