@@ -30,7 +30,7 @@ from fleetkit.push import close_child, push_child
 from fleetkit.rows import Row, as_html, as_json, as_table, code
 from fleetkit.status import status_child, wave_opens
 from gpu_repo_runtime.update.git import UpdateError, clean
-from gpu_repo_runtime.update.releases import find_releases, number
+from gpu_repo_runtime.update.releases import Releases, find_releases, number
 
 
 def release(text: str) -> str:
@@ -59,12 +59,16 @@ def options() -> argparse.ArgumentParser:
     return top
 
 
+def template_of(fleet: FleetFile, place: str) -> Releases:
+    """Clone the template into a folder and return its releases. Raises UpdateError."""
+    return find_releases(fleet.template, access(Path(place), fleet.template, host_of(fleet, fleet.template)))
+
+
 def push(fleet: FleetFile, children: Sequence[Child], given: argparse.Namespace) -> tuple[str, list[Row], int]:
     """Push a release to the children whose turn it is; return a header, the rows and the exit code."""
     canaries, reason = [child for child in children if child.canary], ""
-    with tempfile.TemporaryDirectory(prefix="fleet-template-") as name:
-        place = Path(name)
-        releases = find_releases(fleet.template, access(place, fleet.template, host_of(fleet, fleet.template)))
+    with tempfile.TemporaryDirectory(prefix="fleet-template-") as place:
+        releases = template_of(fleet, place)
         to = releases.named(given.to)
         if not given.canary and not given.no_wait:
             standing = each(status_child, canaries, to, jobs=given.jobs)
@@ -85,13 +89,27 @@ def status(fleet: FleetFile, children: Sequence[Child], jobs: int) -> tuple[str,
     Raises UpdateError.
     """
     with tempfile.TemporaryDirectory(prefix="fleet-template-") as place:
-        git = access(Path(place), fleet.template, host_of(fleet, fleet.template))
-        newest = find_releases(fleet.template, git).named(None)
+        releases = template_of(fleet, place)
+        newest, withdrawn = releases.names[-1], releases.git.text("tag", "--list", "withdrawn/*").splitlines()
     rows = each(status_child, children, jobs=jobs)
     for row in rows:
         row.behind = bool(row.version) and number(row.version) < number(newest)
+        row.withdrawn = f"withdrawn/{row.version}" in withdrawn
     head = f"status, newest release {newest}, template {clean(fleet.template)}"
     return head, rows, code([row for row in rows if row.state != "draft"])
+
+
+def close(fleet: FleetFile, children: Sequence[Child], given: argparse.Namespace) -> tuple[str, list[Row], int]:
+    """Close the pull requests of a release; return a header that says how to withdraw it, the rows and the exit code.
+
+    Raises UpdateError.
+    """
+    with tempfile.TemporaryDirectory(prefix="fleet-template-") as place:
+        is_release = given.to in template_of(fleet, place).names
+    rows = each(close_child, children, given.to, jobs=given.jobs)
+    command = f"git push origin {given.to}:refs/tags/withdrawn/{given.to}"
+    more = f"; {given.to} is still a release, withdraw it in the template: {command}" if is_release else ""
+    return f"close {given.to}, template {clean(fleet.template)}{more}", rows, code(rows)
 
 
 def run(given: argparse.Namespace) -> tuple[str, list[Row], int]:
@@ -105,8 +123,7 @@ def run(given: argparse.Namespace) -> tuple[str, list[Row], int]:
     chosen = [child for child in children if not given.only or child.name in given.only]
     if given.command == "status":
         return status(fleet, chosen, given.jobs)
-    rows = each(close_child, chosen, given.to, jobs=given.jobs)
-    return f"close {given.to}, template {clean(fleet.template)}", rows, code(rows)
+    return close(fleet, chosen, given)
 
 
 def main() -> int:

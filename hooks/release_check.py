@@ -1,7 +1,7 @@
 """Compare the last release with the work tree as children will see it, and reject what would hurt them.
 
-Children of both are rendered for every pair of choices (--whole: every combination) and compared, and edited children
-of each release of the last two minor versions are really updated. The difference of the children with the defaults is
+Children of both are rendered for every pair of choices (and --random combinations) and compared, and edited children of
+each release of the last two minor versions are really updated. The difference of the children with the defaults is
 written to build/release-check.patch. CONTRIBUTING.md lists what is rejected.
 
 Exit codes: 0 passed, 1 rejected (with the reasons) or not possible.
@@ -25,7 +25,7 @@ from gpu_repo_runtime.update.releases import Releases
 from packaging.version import InvalidVersion
 from releasekit.compare import compare_child
 from releasekit.findings import Finding, Report, check_texts, read_entries, retired_since
-from releasekit.template import Template, TemplateError, answer_sets, read_template, start
+from releasekit.template import Answers, Template, TemplateError, answer_sets, random_answers, read_template, start
 from releasekit.updates import recent, update_children
 from releases import current, next_version, released
 
@@ -42,10 +42,10 @@ def step(what: str) -> None:
     print(f"release-check: {what} ...", flush=True)
 
 
-def compare_children(pool: ProcessPoolExecutor, report: Report, old: Template, new: Template, folder: Path, whole: bool
-                     ) -> str:  # fmt: skip
-    """Render and compare every answer set; return how the files of the children with the defaults differ."""
-    wanted, patch = [*answer_sets(old, whole)], ""
+def compare_children(pool: ProcessPoolExecutor, report: Report, old: Template, new: Template, folder: Path,
+                     wanted: list[Answers]) -> str:  # fmt: skip
+    """Render and compare the answer sets; return how the files of the children with the defaults differ."""
+    patch = ""
     step(f"render {len(wanted)} children of each version and compare them")
     places = [folder / str(number) for number in range(len(wanted))]
     for name, found, diff in pool.map(partial(compare_child, old, new), wanted, places):
@@ -77,7 +77,8 @@ def check(report: Report, repository: Path, tree: str, known: dict[str, str], op
             old, new = read_template(releases.unpacked(releases.names[-1])), read_template(work)
             links = sorted(path for path in new.root.rglob("*") if path.is_symlink())
             report.add(Finding(f"{path.relative_to(work)} is a link: Windows cannot check it out") for path in links)
-            patch = compare_children(pool, report, old, new, Path(name), options.whole)
+            wanted = [*answer_sets(old), *random_answers(old, options.random, next_version(repository))]
+            patch = compare_children(pool, report, old, new, Path(name), wanted)
         except TemplateError as error:
             return report.add([Finding(f"no child can start with the defaults: {error}")])
         if not options.no_updates:
@@ -116,7 +117,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repository", type=Path, default=ROOT, help=argparse.SUPPRESS)
     parser.add_argument("--no-updates", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--whole", action="store_true", help="compare every combination of choices, not every pair")
+    parser.add_argument("--random", type=int, default=0, metavar="NUMBER", help="compare random combinations too")
     parser.add_argument("--version", help="the version to be released (default: the one in VERSION)")
     options = parser.parse_args()
     repository: Path = options.repository
@@ -133,7 +134,7 @@ def main() -> int:
         report = Report(retired_since(read_entries(repository), last, last))
         report.add(check_texts(repository, last, options.version or current(repository)))
         mark, passed = Path(git.text("rev-parse", "--absolute-git-dir"), "release-check"), f"{tree} {last}\n"
-        if mark.exists() and mark.read_text(encoding="utf-8") == passed and not options.whole:
+        if mark.exists() and mark.read_text(encoding="utf-8") == passed and not options.random:
             print(f"release-check: {tree[:10]} passed before: only version and changelog are checked")
         elif not report.reasons:  # else this is quickly repaired
             check(report, repository, tree, known, options)

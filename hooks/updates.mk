@@ -1,7 +1,7 @@
 # Targets around updates and releases; included by the Makefile.
 
 .PHONY: release-check
-release-check: $(READY) ## compare the last release with the work tree, reject what would hurt children (ARGS=--whole: every answer set)
+release-check: $(READY) ## compare the last release with the work tree, reject what would hurt children (ARGS='--random 200': random answer sets too)
 	@.ci/room release-check
 	@$(PYTHON) -W ignore hooks/release_check.py $(ARGS)
 

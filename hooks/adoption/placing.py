@@ -26,7 +26,7 @@ ASIDE = re.compile(r"(^|/)(third_party|examples?|docs?|evals|tools|notebooks?)(/
 
 @dataclass(frozen=True)
 class Entry:
-    """One file of the template: `kind` is new, merged, kept, beside or same."""
+    """One file of the template: `kind` is new, merged, kept, left out, both or same."""
 
     path: str
     kind: str
@@ -51,8 +51,8 @@ def own_settings(tree: Tree) -> dict[str, str]:
 def kept_paths(tree: Tree, rendered: list[str]) -> dict[str, str]:
     """Return the paths of the template that stay the owner's, with the reason. Raises AdoptError."""
     theirs = {path.lower(): path for path in tree.paths}
-    kept = {name: f"its settings are in {where}" for name, where in own_settings(tree).items() if name in rendered}
-    kept["pyproject.toml"] = "the packages to lock are in files of their own"
+    kept = {name: f"your settings are in {where}" for name, where in own_settings(tree).items() if name in rendered}
+    kept["pyproject.toml"] = "adoption changes no packaging"
     for name, pattern in PAGES.items():
         if page := next((path for path in tree.paths if re.fullmatch(pattern, path)), ""):
             kept[name] = f"yours is {page}"
@@ -105,8 +105,10 @@ def place(clone: Path, render: Path, tree: Tree, kept: dict[str, str]) -> list[E
             target.write_bytes(united(target.read_bytes(), source.read_bytes()))
             found.append(Entry(path, "merged", "your lines, then those of the template"))
     for path, why in kept.items():
-        beside = path == "Dockerfile"
-        found.append(Entry(path, "beside" if beside else "kept", why + "; the template's is image.Dockerfile" * beside))
+        if path == "Dockerfile":
+            found.append(Entry(path, "both", f"{why}; the template's is image.Dockerfile"))
+        else:
+            found.append(Entry(path, "kept" if path in tree.paths else "left out", why))
     return [*found, write_baseline(clone, tree, [entry.path for entry in found if entry.kind == "new"])]
 
 

@@ -31,11 +31,13 @@ class Row:
     checks: str = ""
     canary: bool = False
     behind: bool = False
+    withdrawn: bool = False
 
     def cells(self) -> tuple[str, ...]:
         """Return the texts of COLUMNS."""
         name = f"{self.name} (canary)" if self.canary else self.name
-        version = f"{self.version} (behind)" if self.behind else self.version
+        marks = ["withdrawn"] * self.withdrawn + ["behind"] * self.behind
+        version = f"{self.version} ({', '.join(marks)})" if marks else self.version
         return (name, version, self.state, self.checks, self.request, self.reason)
 
 

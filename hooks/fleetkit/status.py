@@ -15,6 +15,7 @@ from fleetkit.push import followed
 from fleetkit.rows import Row
 
 QUIET = {"none": "no CI reports on it: it counts once it is merged", "waiting": "its CI has not finished"}
+FIRST = "no canary has it: run `make fleet-push CANARY=1` first"
 
 
 def status_child(child: Child, to: str = "") -> Row:
@@ -56,6 +57,8 @@ def wave_opens(canaries: Sequence[Row]) -> tuple[bool, str]:
     more = f"; not counted: {', '.join(quiet)}" if quiet else ""
     if red:
         return False, f"a canary is red: {', '.join(red)}{more}"
+    if canaries and all(row.state == "no request" for row in canaries):
+        return False, FIRST
     if canaries and not good:
         return False, f"no canary is green or merged yet{more}"
     return True, f"canaries good: {', '.join(good)}{more}" if canaries else "no canaries"

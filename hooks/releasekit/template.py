@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -78,36 +79,42 @@ def read_template(folder: Path) -> Template:
     return Template(folder, worker.template.config_data, choices, lists, texts)
 
 
-def answer_sets(template: Template, whole: bool = False) -> Iterator[Answers]:
+def answer_sets(template: Template) -> Iterator[Answers]:
     """Give every pair of choices for each choice of the first question, the project type; then the texts.
 
-    Yes-or-no questions hide others, so there is a sample with their defaults and one with both answers. With `whole`:
-    every combination of choices. An answer set may contain answers that the template rejects or does not ask: `start`
-    leaves them out. Raises TemplateError.
+    Yes-or-no questions hide others, so there is a sample with their defaults and one with both answers; each entry of a
+    list is such a question. An answer set may contain answers that the template rejects or does not ask: `start` leaves
+    them out. Raises TemplateError.
     """
     first, *others = template.choices
     for value in template.choices[first]:
         yield {first: value}
         with TemporaryDirectory() as folder:
             asked = start(template, {first: value}, Path(folder, "child"))
-        every = [factor for name in others if name in asked for factor in factors(template, name, whole)]
+        every = [factor for name in others if name in asked for factor in factors(template, name)]
         calm = [factor for factor in every if [*factor[0].values()] != [True]]
-        for some in [every] if whole or calm == every else [calm, every]:
-            rows = AllPairs(some) if len(some) > 1 and not whole else product(*some)
+        for some in [every] if calm == every else [calm, every]:
+            rows = AllPairs(some) if len(some) > 1 else product(*some)
             yield from ({first: value} | merged(row) for row in rows if row)
     yield from ({name: text for name in template.texts} for text in TEXTS)
 
 
-def factors(template: Template, name: str, whole: bool) -> list[list[Answers]]:
-    """Return the alternatives of a question. Each entry of a list is a yes-or-no question; with `whole`, a list is
-    none, each entry or all of them.
-    """
+def factors(template: Template, name: str) -> list[list[Answers]]:
+    """Return the alternatives of a question; each entry of a list is a separate question with yes or no."""
     values = template.choices[name]
-    if name not in template.lists:
-        return [[{name: value} for value in values]]
-    if whole:
-        return [[{name: some} for some in ([], *([value] for value in values), values)]]
-    return [[{name: []}, {name: [value]}] for value in values]
+    if name in template.lists:
+        return [[{name: []}, {name: [value]}] for value in values]
+    return [[{name: value} for value in values]]
+
+
+def random_answers(template: Template, count: int, seed: str) -> Iterator[Answers]:
+    """Give `count` combinations of all choices, the same for the same seed."""
+    draw = Random(seed)
+    for _ in range(count):
+        yield {
+            name: draw.sample(values, draw.randint(0, len(values))) if name in template.lists else draw.choice(values)
+            for name, values in template.choices.items()
+        }
 
 
 def merged(row: Iterable[Answers]) -> Answers:

@@ -138,9 +138,10 @@ def _theirs_are_whole(folder: Path) -> None:
 def _ours_works(folder: Path, told: dict[str, object]) -> None:
     after = files(folder, "adopt-template")
     kinds = {entry["path"]: entry["kind"] for entry in told["files"]}  # type: ignore[attr-defined]
-    assert kinds["Dockerfile"] == "beside"
+    assert kinds["Dockerfile"] == "both"
     assert "Dockerfile" in after
     assert kinds["README.md"] == kinds[".pre-commit-config.yaml"] == "kept"
+    assert kinds["pyproject.toml"] == "left out", "they have none, and get none"
     image = after["image.Dockerfile"].decode()
     assert "COPY --chmod=755 nets/ nets/\nCOPY --chmod=755 train.py train.py\n" in image
     assert "ENV PYTHONPATH=/app/src:/app" in image

@@ -114,6 +114,8 @@ def test_the_others_wait_for_a_canary_and_not_for_a_quiet_one(world: World) -> N
     for name in ("first", "quiet", "rest"):
         world.child(name)
     world.canaries("first", "quiet")
+    world.run("push", "--to", "v2.0.0", code=4)
+    assert "not yet, no canary has it: run `make fleet-push CANARY=1` first" in world.output
     assert set(world.run("push", "--to", "v2.0.0", "--canary")) == {"first", "quiet"}
     assert set(world.run("push", "--to", "v2.0.0", code=4)) == {"first", "quiet"}
     assert "no canary is green or merged yet; not counted: first (no CI reports on it" in world.output
@@ -126,7 +128,13 @@ def test_the_others_wait_for_a_canary_and_not_for_a_quiet_one(world: World) -> N
         "rest": "pushed",
     }
     assert world.run("close", "--to", "v2.0.0")["first"]["reason"].startswith("merged there: release a revert")
+    withdraw = "push origin v2.0.0:refs/tags/withdrawn/v2.0.0"
+    assert f"v2.0.0 is still a release, withdraw it in the template: git {withdraw}" in world.output
     assert [row["behind"] for row in world.run("status").values()] == [False, True, True]
+    world.template.git("tag", "withdrawn/v2.0.0", "v2.0.0")
+    world.run("close", "--to", "v2.0.0")
+    assert "still a release" not in world.output
+    assert [row["withdrawn"] for row in world.run("status").values()] == [True, False, False]
 
 
 MISTAKES = [
