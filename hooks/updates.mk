@@ -41,7 +41,3 @@ fleet-close: $(READY) ## close the pull requests of a release that is withdrawn 
 .PHONY: bench-fleet
 bench-fleet: $(READY) ## measure the fleet tool into benchmarks/results/fleet.json
 	@$(PYTHON) -W ignore -m benchmarks.fleet.run
-
-.PHONY: host-apis
-host-apis: $(READY) ## cut what the fleet tool uses out of GitHub's published description, for the tests (needs npm)
-	@$(PYTHON) -m tests.updates.apis.cut

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from copier import run_copy
@@ -20,6 +21,9 @@ from tests.needs import pytest_itemcollected, pytest_runtest_setup  # noqa: F401
 from tests.rows import pytest_collection_modifyitems, pytest_runtest_teardown  # noqa: F401 - hooks of pytest
 from tests.shared import ROOT, once, shared_folder, without_shims
 from tests.skips import pytest_sessionfinish, pytest_terminal_summary  # noqa: F401 - hooks of pytest
+
+if TYPE_CHECKING:
+    from tests.updates.family import Family
 
 OURS = ("hooks", "tools", "runtime/src", "base-images")
 PROGRAMS = ROOT / "build" / "bin"  # last on the PATH of the tests: kubectl, for a machine that has none
@@ -65,6 +69,14 @@ def copy_work_tree(target: Path) -> None:
         if (ROOT / name).is_file():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, target / name)
+
+
+@pytest.fixture(scope="session")
+def family(shared: Path) -> Family:
+    """Return this repository with its releases, the work tree and a made-up next release as tags."""
+    from tests.updates.family import shared_family
+
+    return shared_family(shared)
 
 
 @pytest.fixture(scope="session")

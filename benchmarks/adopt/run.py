@@ -3,8 +3,8 @@
 usage: python -m benchmarks.adopt.run MIRRORS [OWNER/NAME...]
 
 Each repository of repositories.yml is taken from a folder of bare clones (MIRRORS/OWNER+NAME/repo) at its commit, and
-adopted with the answers that are found. Then: an update to the same version, which has to change nothing, and to a
-later release. Writes benchmarks/adopt/result.json.
+adopted with the answers that are found. Then: an update to the same version, which has to change nothing, one to a
+later release, and scripts/setup. Writes benchmarks/adopt/result.json.
 """
 
 from __future__ import annotations
@@ -23,17 +23,11 @@ import yaml
 
 from benchmarks import ROOT
 from benchmarks.harness import as_json, machine
+from tests.conftest import git
 from tests.updates.copiers import copier_at
-from tests.updates.family import Family, clone_family, release_next
+from tests.updates.family import Family, clone_family
 
 RESULT = Path(__file__).with_name("result.json")
-WHO = ("-c", "user.name=owner", "-c", "user.email=owner@example.com", "-c", "core.hooksPath=/dev/null")
-
-
-def git(folder: Path, *arguments: str) -> str:
-    """Run git and return what it prints. Raises CalledProcessError."""
-    options = {"cwd": folder, "check": True, "capture_output": True, "text": True, "errors": "replace"}
-    return str(subprocess.run(["git", *WHO, *arguments], **options).stdout)  # type: ignore[call-overload]
 
 
 def python(*command: str | Path) -> subprocess.CompletedProcess[str]:
@@ -82,10 +76,13 @@ def measure(entry: dict[str, str], mirrors: Path, family: Family, folder: Path) 
     told = json.loads(done.stdout)
     result |= {"answers": {name: answer["value"] for name, answer in told["answers"].items()},
                "to_do": told["to_do"], "to_know": len(told["to_know"])}  # fmt: skip
-    result["lost_lines"] = lost(repository, "main", "adopt-template")
-    result["status_untouched"] = not git(repository, "status", "--porcelain")
+    untouched = not git(repository, "status", "--porcelain")
+    result |= {"lost_lines": lost(repository, "main", "adopt-template"), "status_untouched": untouched}
     git(repository, "switch", "--quiet", "adopt-template")
-    return result | updates(repository, family)
+    result |= updates(repository, family)
+    git(repository, "reset", "--quiet", "--hard")
+    setup = subprocess.run(["scripts/setup"], cwd=repository, capture_output=True, text=True, check=False)
+    return result | {"setup": "ok" if setup.returncode == 0 else (setup.stdout + setup.stderr)[-400:]}
 
 
 def updates(repository: Path, family: Family) -> dict[str, object]:
@@ -115,7 +112,6 @@ def main() -> int:
     known = {row["name"]: row for row in json.loads(RESULT.read_text(encoding="utf-8"))["repositories"]}
     with TemporaryDirectory(prefix="adopt-bench-") as folder:
         family = clone_family(Path(folder) / "family", copier_at(Path(folder) / "home"))
-        release_next(family)
         for entry in entries:
             if options.names and entry["name"] not in options.names:
                 continue

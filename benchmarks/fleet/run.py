@@ -17,7 +17,7 @@ from benchmarks import ROOT
 from benchmarks.harness import machine, measured, write_result
 from tests.answers import TYPES, AnswerSet
 from tests.updates.copiers import copier_at
-from tests.updates.family import COLLIDING, clone_family, release_next
+from tests.updates.family import COLLIDING, clone_family
 from tests.updates.tiny import make_child
 
 RESULT = ROOT / "benchmarks/results/fleet.json"
@@ -26,7 +26,6 @@ RESULT = ROOT / "benchmarks/results/fleet.json"
 def make_fleet(folder: Path, count: int) -> tuple[Path, dict[str, str]]:
     """Make the template with a next release and `count` children; return fleet file and environment."""
     family = clone_family(folder / "family", copier_at(folder / "home"))
-    release_next(family)
     bases = []
     for project_type in TYPES:
         answers = AnswerSet(project_type, "plain").as_dict().items()

@@ -14,9 +14,7 @@ from adoption.tree import read_tree
 
 from tests.adopt.conftest import Make
 from tests.conftest import ROOT, git
-from tests.shared import once
-from tests.updates.copiers import copier_at
-from tests.updates.family import Family, clone_family, release_next
+from tests.updates.family import Family
 from tests.updates.tiny import write_files
 
 RUFF = str(Path(sys.executable).with_name("ruff"))
@@ -37,18 +35,6 @@ OLD = {
     "notebook.ipynb": json.dumps({"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}),
     "docs/ünï cödé.txt": "x\n",
 }
-
-
-@pytest.fixture(scope="module")
-def family(shared: Path) -> Family:
-    """Return this repository with its work tree as a release, and a made-up next one."""
-    path = once(shared / "family", lambda target: release_next(clone_family(target, copier_at(shared / "family-home"))))
-    return Family(path, copier_at(shared / "family-home"), [], f"v{_version(path)}")
-
-
-def _version(path: Path) -> str:
-    """Return the version before the made-up release."""
-    return git(path, "show", "HEAD~1:VERSION").strip()
 
 
 @pytest.fixture

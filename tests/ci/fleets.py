@@ -2,7 +2,7 @@
 
 Real: the fleet tool, the children's repositories, the updates, the children's own scripts and what is pushed. The
 `make` of the agents sets up no environment and takes the Python that runs the tests (standins/make.sh). The children's
-code host is a stand-in of its HTTP (tests/updates/host_server.py).
+code host is a stand-in of its HTTP (tests/updates/code_host.py).
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from tests.ci import farm
 from tests.ci.children import commit
 from tests.ci.runs import Pipeline
 from tests.conftest import ROOT, git
-from tests.updates.code_host import Repositories, Server
+from tests.updates.code_host import Server
 from tests.updates.copiers import copier_at
-from tests.updates.remotes import branches, release_first, release_second, write_fleet
 from tests.updates.tiny import TEN_LINES, Template, make_child
 
 BRANCH = "template/v2.0.0"
 PIPELINE = Pipeline("hooks/fleet.Jenkinsfile", (".github/workflows/fleet.yml",))
 TOKEN = "canary-of-the-fleet"
 EDITS: dict[str, dict[str, str | None]] = {"first": {"own.txt": "own\n"}, "other": {"a.txt": "mine\n" + TEN_LINES}}
-CANARIES = {"first": True, "other": False}
 
 
 class Fleet:
@@ -35,11 +35,10 @@ class Fleet:
     def __init__(self, folder: Path, host: str, server: Server) -> None:
         self.host, self.server = host, server
         template = Template(folder / "template", copier_at(folder / "home"))
-        release_first(template)
+        template.release("v1.0.0", {"a.txt": TEN_LINES})
         self.bare = {name: self._child(template, folder, name, edits) for name, edits in EDITS.items()}
-        release_second(template)
+        template.release("v2.0.0", {"a.txt": "fixed\n" + TEN_LINES})
         around = template.copier.environment()
-        server.token, server.repositories = TOKEN, Repositories(folder / "remotes", around)
         self.source = folder / "parent"
         for room in ("hooks", "tools", "runtime", "base-images/image_tools"):
             shutil.copytree(ROOT / room, self.source / room, ignore=shutil.ignore_patterns("__pycache__"))
@@ -52,7 +51,9 @@ class Fleet:
             shutil.copy(ROOT / pipeline, self.source / pipeline)
         rule = {"kind": host, "api": server.address, "token_env": f"{host.upper()}_TOKEN"}
         rule |= {"address": f"file://{folder}/remotes/"}
-        shutil.copy(write_fleet(folder, template.path, CANARIES, rule), self.source / "fleet.yml")
+        children = [{"url": f"{rule['address']}acme/{name}.git", "canary": name == "first"} for name in EDITS]
+        fleet = {"template": str(template.path), "children": children, "hosts": [rule]}
+        (self.source / "fleet.yml").write_text(yaml.safe_dump(fleet))
         git(self.source, "init", "--quiet", "--initial-branch=main")
         commit(self.source, "The fleet")
         self.agents = farm.Agents(folder / "agents")
@@ -81,12 +82,9 @@ class Fleet:
 
     def pushed(self) -> set[str]:
         """Return the children that got a branch."""
-        return {name for name, bare in self.bare.items() if BRANCH in branches(bare)}
+        return {name for name, bare in self.bare.items() if git(bare, "branch", "--list", BRANCH)}
 
     def open_requests(self) -> set[str]:
         """Return the children that have an open request."""
-        return {
-            name.removeprefix("acme/")
-            for name, requests in self.server.requests.items()
-            if any(one["state"].startswith("open") for one in requests)
-        }
+        known = self.server.pulls.items()
+        return {name.removeprefix("acme/") for name, pulls in known if any(one.state == "open" for one in pulls)}

@@ -12,7 +12,7 @@ from tests.ci import jenkins
 from tests.ci.fleets import BRANCH, PIPELINE, TOKEN, Fleet
 from tests.ci.runs import Run
 from tests.conftest import ROOT, git
-from tests.updates.host_server import serve
+from tests.updates.code_host import serve
 
 ASKING = [("jenkins", pytest.mark.slow), ("gitlab", pytest.mark.release)]  # a person, in the build
 
@@ -21,7 +21,7 @@ ASKING = [("jenkins", pytest.mark.slow), ("gitlab", pytest.mark.release)]  # a p
 def fleet(system: str, tmp_path: Path) -> Iterator[Fleet]:
     """A fleet in which nothing has run yet. The children are on GitHub or on GitLab, Jenkins takes those of GitHub."""
     host = "gitlab" if system == "gitlab" else "github"
-    with serve(host) as server:
+    with serve(host, tmp_path / "remotes", TOKEN) as server:
         yield Fleet(tmp_path, host, server)
 
 
@@ -35,7 +35,7 @@ def test_the_others_follow_a_green_canary(fleet: Fleet, run: Callable[..., Run])
     told = fleet.run(run)
     assert (told.passed, told.failed) == ({"canaries", "others"}, set()), told.log
     assert fleet.open_requests() == fleet.pushed() == {"first", "other"}, told.log
-    assert [len(requests) for requests in fleet.server.requests.values() if requests] == [1, 1], "opened twice"
+    assert [len(requests) for requests in fleet.server.pulls.values() if requests] == [1, 1], "opened twice"
     text = git(fleet.bare["first"], "show", f"{BRANCH}:a.txt")
     assert text.startswith("fixed\n"), "the branch has the update"
     assert git(fleet.source, "status", "--porcelain") == ""

@@ -17,7 +17,7 @@ from tests.conftest import ROOT
 from tests.journeys.child import Child as Laptop
 from tests.updates.copiers import run_program
 from tests.updates.family import Family
-from tests.updates.test_family import RELEASED, family, start  # noqa: F401 - a fixture
+from tests.updates.test_family import RELEASED, start
 from tests.updates.tiny import Child
 
 OWN = "\n\nMINE = 1\n"
@@ -28,7 +28,7 @@ SCRIPT, PROGRAM, COPIER = "scripts/update", "the parent's program", "plain copie
 SLOW = {(SINCE[-1], SCRIPT, kind) for kind in TYPES} | {(SINCE[0], PROGRAM, "batch"), (SINCE[-1], COPIER, "service")}
 
 
-def edited(family: Family, path: Path, version: str, kind: str) -> Child:  # noqa: F811
+def edited(family: Family, path: Path, version: str, kind: str) -> Child:
     """Return a child of a release with its owner's edits."""
     answers = AnswerSet(kind, "plain")
     child = start(family, path, version, answers)
@@ -51,7 +51,7 @@ def is_green(folder: Path) -> Laptop:
 
 
 @pytest.fixture(scope="module")
-def pushed(family: Family, tmp_path_factory: pytest.TempPathFactory) -> Path:  # noqa: F811
+def pushed(family: Family, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make the children at the last release and push the work tree to them; return the folder of bare repositories."""
     folder = tmp_path_factory.mktemp("fleet")
     for kind in TYPES:
@@ -69,7 +69,7 @@ def pushed(family: Family, tmp_path_factory: pytest.TempPathFactory) -> Path:  #
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", TYPES)
-def test_a_fresh_clone_of_the_pull_request_is_green(family: Family, pushed: Path, tmp_path: Path, kind: str) -> None:  # noqa: F811
+def test_a_fresh_clone_of_the_pull_request_is_green(family: Family, pushed: Path, tmp_path: Path, kind: str) -> None:
     clone = tmp_path / "clone"
     command = ["git", "clone", "--quiet", "--branch", f"template/{family.work_tree}", str(pushed / f"{kind}.git")]
     subprocess.run([*command, str(clone)], check=True)
@@ -84,7 +84,7 @@ def test_a_fresh_clone_of_the_pull_request_is_green(family: Family, pushed: Path
         for row in ((version, way, kind) for version in SINCE for way in (SCRIPT, PROGRAM, COPIER) for kind in TYPES)
     ],
 )
-def test_an_owner_updates_by_hand(family: Family, tmp_path: Path, version: str, way: str, kind: str) -> None:  # noqa: F811
+def test_an_owner_updates_by_hand(family: Family, tmp_path: Path, version: str, way: str, kind: str) -> None:
     child = edited(family, tmp_path / "child", version, kind)
     laptop = Laptop(child.path)
     if way == SCRIPT:

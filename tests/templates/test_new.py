@@ -8,7 +8,7 @@ from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
-from new import end_of_image, shared_address
+from new import NewError, check_settings, end_of_image, shared_address
 
 from tests.conftest import ROOT, git
 from tests.sampling import every, sampled
@@ -139,3 +139,12 @@ def test_an_empty_clone_is_taken(template, tmp_path):
 def test_a_folder_inside_a_repository_is_refused(template, tmp_path):
     git(tmp_path, "init", "--quiet")
     refused(new(tmp_path / "child", "project_name=child", template=template), "is inside the git repository")
+
+
+@pytest.mark.parametrize("text", ["x: [", "", "defaults: 3", "- a", "a\udcff", "trust: 3"])
+def test_settings_that_copier_cannot_read_are_named(tmp_path, monkeypatch, text):
+    settings = tmp_path / "settings.yml"
+    settings.write_bytes(os.fsencode(text))
+    monkeypatch.setenv("COPIER_SETTINGS_PATH", str(settings))
+    with pytest.raises(NewError, match=rf"your settings of Copier, {settings}, cannot be read: fix or remove them .*$"):
+        check_settings()

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.updates.copiers import Copier, copier_at
-from tests.updates.program import Program
-from tests.updates.tiny import Template
+from tests.updates.tiny import Program, Template
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

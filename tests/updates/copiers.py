@@ -1,15 +1,21 @@
 """Copier and the programs of hooks/ and tools/, with the settings of one test and nothing of whoever runs it."""
 
-import atexit
-import json
+import importlib
 import os
 import subprocess
 import sys
+import traceback
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NoReturn
 
-from tests.shared import ROOT
+import plumbum
+from copier.__main__ import CopierApp
+
+from tests.shared import ROOT as ROOT
 
 GIT_SETTINGS = """\
 [init]
@@ -49,26 +55,41 @@ class Copier:
 def run_program(
     program: str, arguments: list[str], cwd: Path, environment: dict[str, str]
 ) -> subprocess.CompletedProcess[str]:
-    """Run "copier", or a program of hooks/ or tools/, as a process; the exit code is the caller's to judge."""
-    request = {"program": program, "arguments": arguments, "cwd": str(cwd), "environment": environment}
-    server = program_server()
-    assert server.stdin is not None
-    assert server.stdout is not None
-    server.stdin.write(json.dumps(request) + "\n")
-    server.stdin.flush()
-    done = json.loads(server.stdout.readline())
-    return subprocess.CompletedProcess([program, *arguments], done["code"], done["stdout"], done["stderr"])
+    """Run "copier", or a program of hooks/ or tools/, in a fork, which has the imports; the caller judges the code."""
+    main = CopierApp.run if program == "copier" else importlib.import_module(program).main
+    with TemporaryDirectory() as folder:
+        places = Path(folder, "out"), Path(folder, "err")
+        if (child := os.fork()) == 0:
+            be_program(main, [program, *arguments], cwd, environment, places)
+        _, status = os.waitpid(child, 0)
+        out, err = (place.read_text(encoding="utf-8") for place in places)
+    return subprocess.CompletedProcess([program, *arguments], os.waitstatus_to_exitcode(status), out, err)
 
 
-@cache
-def program_server() -> subprocess.Popen[str]:
-    """Return the process of this test worker that runs the programs."""
-    quiet = ("-W", "ignore")  # Copier warns that a local template has uncommitted changes
-    command = [sys.executable, *quiet, "-m", "tests.updates.program_server"]
-    own = os.environ | {"PYTHONPATH": os.pathsep.join(str(ROOT / room) for room in ("hooks", "tools", "runtime/src"))}
-    server = subprocess.Popen(command, cwd=ROOT, env=own, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    atexit.register(server.kill)
-    return server
+def be_program(
+    main: Callable[[], object], words: list[str], cwd: Path, environment: dict[str, str], places: tuple[Path, Path]
+) -> NoReturn:
+    """Run the program in this process, with its output in two files, and end the process."""
+    end: object = 1
+    try:
+        sys.stdout, sys.stderr = (place.open("w", encoding="utf-8") for place in places)
+        os.dup2(sys.stdout.fileno(), 1), os.dup2(sys.stderr.fileno(), 2)
+        os.chdir(cwd)
+        for known in (os.environ, plumbum.local.env):  # the second is what Copier passes to git
+            known.clear()
+            known.update(environment)
+        sys.argv = words
+        warnings.simplefilter("ignore")  # Copier's, about a local template with uncommitted changes
+        end = main()
+    except SystemExit as error:
+        end = error.code
+    except BaseException:
+        traceback.print_exc()
+    if isinstance(end, str):
+        print(end, file=sys.stderr)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(end if isinstance(end, int) else int(bool(end)))
 
 
 def copier_at(home: Path) -> Copier:

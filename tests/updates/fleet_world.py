@@ -5,13 +5,12 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import yaml
 
+from tests.updates.code_host import Server
 from tests.updates.copiers import ROOT, copier_at
 from tests.updates.tiny import TEN_LINES, Child, Template, make_child
-from tests.updates.wheels import index, release_runtime
 
 BRANCH = "template/v2.0.0"
 TOKEN = "secret-of-the-fleet"
@@ -25,7 +24,7 @@ class World:
     template: Template
     env: dict[str, str]
     rule: dict[str, str] = field(default_factory=dict)
-    server: Any = None
+    server: Server = field(init=False)
     output: str = ""
 
     def git(self, place: Path, *words: str) -> str:
@@ -37,11 +36,12 @@ class World:
         """Return the bare repository of a child."""
         return self.folder / "remotes" / "acme" / f"{name}.git"
 
-    def release(self, version: str, **more: Any) -> None:
-        """Release the template: v2.0.0 brings a fix and drops a file."""
-        files = {"a_txt": TEN_LINES, "dropped_txt": TEN_LINES} | more.pop("files", {})
-        named = {name.replace("_", "."): text for name, text in files.items() if text is not None}
-        release_runtime(self.template, version, **more, **named)
+    def release(self, version: str) -> None:
+        """Release the template: 2.0.0 and later bring a fix and drop a file."""
+        old = version == "1.0.0"
+        files = {"a.txt": TEN_LINES, "dropped.txt": TEN_LINES} if old else {"a.txt": "fixed\n" + TEN_LINES}
+        files |= {".copier-ownership.yml": "seed: [yours.txt]\n", "yours.txt": "a seed\n", "b.txt": f"{version}\n"}
+        self.template.release(f"v{version}", files)
 
     def child(self, name: str, edits: dict[str, str | None] | None = None) -> Path:
         """Make a child of the first release with edits, in a bare repository."""
@@ -102,9 +102,9 @@ def make_world(folder: Path) -> World:
     copier = copier_at(folder / "home")
     (folder / "remotes" / "acme").mkdir(parents=True)
     (folder / "tmp").mkdir()
-    env = copier.environment() | index(folder) | {"TMPDIR": str(folder / "tmp"), "FLEET_TEST_TOKEN": TOKEN}
+    env = copier.environment() | {"TMPDIR": str(folder / "tmp"), "FLEET_TEST_TOKEN": TOKEN}
     world = World(folder, Template(folder / "template", copier), env)
     world.release("1.0.0")
-    world.release("2.0.0", files={"a_txt": "fixed\n" + TEN_LINES, "dropped_txt": None})
+    world.release("2.0.0")
     world.fleet()
     return world

@@ -1,6 +1,5 @@
 """From every released version, for every type: an update brings the fixes and keeps what the owner did."""
 
-import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -8,15 +7,13 @@ from pathlib import Path
 import pytest
 import yaml
 from gpu_repo_runtime.update.render import owner_of, owners_in
-from releases import next_version, released
+from releases import released
 
 from tests.answers import COMPONENTS, FRAMEWORKS, TYPES, AnswerSet
 from tests.needs import is_here
-from tests.shared import once
-from tests.updates.copiers import ROOT, copier_at
-from tests.updates.family import ADDED, COLLIDING, DELETED, FIX, FIXED, Family, clone_family, release_next
-from tests.updates.program import Program
-from tests.updates.tiny import MARKER, Child, make_child
+from tests.updates.copiers import ROOT
+from tests.updates.family import Family
+from tests.updates.tiny import Child, Program, make_child
 
 SETTINGS = yaml.safe_load((ROOT / "copier.yml").read_text(encoding="utf-8"))
 RELEASED = [f"v{version}" for version in released(ROOT)] if is_here("the history of git") else []
@@ -30,34 +27,19 @@ ROWS = [
 ]
 SLOW = {("v0.2.3", "service"), ("v0.4.0", "batch"), ("v0.5.1", "library")}  # without a framework
 NOT_TEXT = {".json", ".lock", ".npz", ".whl", ".png"}
-CHECKS = ("setup", "lint", "test", "smoke")
 OWNER = "# the owner's line\n"
 ANSWERS = ".copier-answers.yml"
 OVERLAY = "deploy/overlays/prod/kustomization.yaml"
 
 
-def rows(quick: str = "") -> list[object]:
-    """Return every release with every set: one is slow for each type, one of the type `quick` is quick."""
+def rows() -> list[object]:
+    """Return every release with every set; one is slow for each type."""
     made = []
     for version, answers in ROWS:
-        plain = answers.framework == "plain"
-        is_quick = plain and (version, answers.project_type) == (RELEASED[-1], quick)
-        is_slow = plain and (version, answers.project_type) in SLOW
-        marks = [] if is_quick else [pytest.mark.slow] if is_slow else [pytest.mark.release]
+        is_slow = answers.framework == "plain" and (version, answers.project_type) in SLOW
+        marks = [pytest.mark.slow if is_slow else pytest.mark.release]
         made.append(pytest.param(version, answers, id=f"{version}-{answers.id}", marks=marks))
     return made
-
-
-@pytest.fixture(scope="session")
-def family(shared: Path) -> Family:
-    """Return this repository with its releases, the work tree and a made-up next release as tags."""
-
-    def make(target: Path) -> None:
-        release_next(clone_family(target, copier_at(shared / "family-home")))
-
-    path = once(shared / "family", make)
-    copier = copier_at(shared / "family-home")
-    return Family(path, copier, RELEASED, f"v{next_version(ROOT)}")
 
 
 def start(family: Family, path: Path, version: str, answers: AnswerSet, without: str = "") -> Child:
@@ -70,45 +52,6 @@ def recorded(child: Child) -> dict[str, object]:
     """Return the answers file of a child."""
     loaded: dict[str, object] = yaml.safe_load(child.read(".copier-answers.yml"))
     return loaded
-
-
-def new_answers(now: dict[str, object], before: dict[str, object]) -> dict[str, object]:
-    """Return the answers to questions that nobody is asked and that came after the release: their defaults.
-
-    A repository from before there was a choice keeps the layout of then, and a service every component.
-    """
-    unasked = {name: q["default"] for name, q in SETTINGS.items() if isinstance(q, dict) and q.get("ask") is False}
-    unasked |= {"layout": 1, "training": True, "ci": ["jenkins"]}
-    unasked["components"] = list(COMPONENTS) if now["project_type"] == "service" else []
-    return {name: default for name, default in unasked.items() if name in now and name not in before}
-
-
-@pytest.mark.parametrize(("version", "answers"), rows(quick="service"))
-def test_plain_copier_keeps_the_edits_and_brings_the_fixes(
-    family: Family, tmp_path: Path, version: str, answers: AnswerSet
-) -> None:
-    where = f"{version} {answers.id}"
-    child = start(family, tmp_path / "child", version, answers)
-    tests = [str(path.relative_to(child.path)) for path in (child.path / "tests").glob("*.py")]
-    model = f"src/{answers.package_name}/model.py"
-    mine: dict[str, str | None] = {name: child.read(name) + OWNER for name in (FIXED, COLLIDING, "Dockerfile")}
-    seeds = ("README.md", "pyproject.toml", "requirements.lock", model, *tests)
-    mine |= {name: child.read(name) + OWNER for name in seeds} | {"scripts/own": OWNER, DELETED: None}
-    child.edit(mine)
-    answered = recorded(child)
-    child.updated("--vcs-ref", family.next)
-
-    for name, text in mine.items():
-        kept = not child.has(name) if text is None else OWNER in child.read(name)
-        same = name not in seeds or child.read(name) == text
-        assert (kept, same) == (True, True), f"{where}: {name} of the owner changed"
-    assert child.unmerged() == {COLLIDING}, f"{where}: conflicts where nobody collided"
-    assert MARKER in child.read(COLLIDING), f"{where}: the collision carries no markers"
-    assert all(FIX in child.read(name) for name in (FIXED, COLLIDING, ADDED)), f"{where}: a fix did not arrive"
-    assert "2099.01" in child.read("Dockerfile"), f"{where}: the new image did not arrive"
-    assert "==99.9" in child.read("constraints.txt"), f"{where}: the new constraints did not arrive"
-    now = recorded(child)
-    assert now == answered | {"_commit": family.next} | new_answers(now, answered), f"{where}: the answers changed"
 
 
 @pytest.mark.parametrize(("version", "answers"), rows())
@@ -165,7 +108,7 @@ def test_each_line_of_the_owner_is_kept_or_its_file_named(
 @pytest.mark.slow
 def test_a_retired_image_stops_the_update_of_a_child_that_uses_it(family: Family, tmp_path: Path) -> None:
     child = start(family, tmp_path / "child", family.work_tree, AnswerSet("service", "torch", gpu_driver="525"))
-    clone = Family(tmp_path / "family", family.copier, [], family.work_tree)
+    clone = Family(tmp_path / "family", family.copier)
     subprocess.run(["git", "clone", "--quiet", str(family.path), str(clone.path)], check=True)
     before, _, row = clone.read("base-images/catalog.yml").partition("- name: torch-cu12\n")
     state = "state: supported" if "state: supported" in row.split("- name:")[0] else "state: maintenance"
@@ -196,22 +139,3 @@ def test_a_service_of_before_keeps_its_components_and_their_fixes(family: Family
     assert all(child.has(f"deploy/base/{name}/kustomization.yaml") for name in COMPONENTS)
     assert child.read(scaler).endswith("# mine\n")
     assert recorded(child)["components"] == list(COMPONENTS)
-
-
-@pytest.mark.release
-@pytest.mark.parametrize("kind", TYPES)
-@pytest.mark.parametrize("version", ["v0.2.3", "v0.4.0", "v0.5.1"])
-def test_an_older_child_with_edits_is_green_after_its_own_update(
-    family: Family, tmp_path: Path, version: str, kind: str
-) -> None:
-    """The owner's commands, with the program of then."""
-    child = start(family, tmp_path / "child", version, AnswerSet(kind, "plain"))
-    module = next(path for name in ("model", "search") for path in child.path.glob(f"src/*/{name}.py"))
-    test = f"from {module.parent.name}.{module.stem} import OURS\n\n\ndef test_ours() -> None:\n    assert OURS == 42\n"
-    text = module.read_text(encoding="utf-8")
-    child.edit({str(module.relative_to(child.path)): f"{text}\n\nOURS = 42\n", "tests/test_ours.py": test})
-    around = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    for step in (["scripts/update", "--to", family.work_tree], *([f"scripts/{one}"] for one in CHECKS)):
-        done = subprocess.run(step, cwd=child.path, env=around, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{version} {kind} {step}: {done.stdout}{done.stderr}"
-        child.commit(" ".join(step))

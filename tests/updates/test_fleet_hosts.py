@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.updates.code_host import Repositories
+from tests.updates.code_host import serve
 from tests.updates.fleet_world import TOKEN, World, make_world
-from tests.updates.host_server import serve
 from tests.updates.tiny import TEN_LINES as LINES
 
 pytestmark = pytest.mark.slow
@@ -19,8 +18,7 @@ def hosted(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[World]:
     world = make_world(tmp_path)
     with (tmp_path / "home" / "gitconfig").open("a") as config:
         config.write(f'[url "file://{tmp_path}/remotes/"]\ninsteadOf = https://git.example.com/\n')
-    with serve(request.param) as server:
-        server.token, server.repositories = TOKEN, Repositories(tmp_path / "remotes", world.env)
+    with serve(request.param, tmp_path / "remotes", TOKEN) as server:
         world.server = server
         rule = {"address": "https://git.example.com/", "kind": request.param, "api": server.address}
         world.rule = rule | {"token_env": "FLEET_TEST_TOKEN"}
@@ -38,24 +36,22 @@ def test_requests_are_opened_once_as_drafts_where_hands_are_needed(hosted: World
     at_host(hosted, "one", "two")
     for _ in range(2):
         hosted.run("push", "--to", "v2.0.0", code=3)
-    [one], [two] = hosted.server.requests["acme/one"], hosted.server.requests["acme/two"]
-    text = two.get("body") or two.get("description")
-    assert (bool(one.get("draft")), one["title"]) == (False, "Update the template from v1.0.0 to v2.0.0")
-    assert two.get("draft") or two["title"].startswith("Draft: ")
-    assert "- [ ] a.txt: both sides changed the same lines" in text
+    [one], [two] = hosted.server.pulls["acme/one"], hosted.server.pulls["acme/two"]
+    assert (one.draft, one.title) == (False, "Update the template from v1.0.0 to v2.0.0")
+    assert (two.draft, "- [ ] a.txt: both sides changed the same lines" in two.text) == (True, True)
 
 
 def test_a_lost_request_is_opened_again_and_a_closed_one_stays_closed(hosted: World) -> None:
     hosted.child("one")
     at_host(hosted, "one")
     hosted.run("push", "--to", "v2.0.0")
-    hosted.server.requests["acme/one"].clear()  # as if the first run was killed after its push
+    hosted.server.pulls["acme/one"].clear()  # as if the first run was killed after its push
     hosted.run("push", "--to", "v2.0.0")
-    [one] = hosted.server.requests["acme/one"]
-    assert one["title"] == "Update the template from v1.0.0 to v2.0.0"
-    one["state"] = "closed"
+    [one] = hosted.server.pulls["acme/one"]
+    assert one.title == "Update the template from v1.0.0 to v2.0.0"
+    one.state = "closed"
     assert hosted.run("push", "--to", "v2.0.0")["one"]["state"] == "closed"
-    assert len(hosted.server.requests["acme/one"]) == 1
+    assert len(hosted.server.pulls["acme/one"]) == 1
 
 
 def test_the_wave_waits_for_green_and_a_red_canary_is_named(hosted: World) -> None:
@@ -78,8 +74,21 @@ def test_superseding_closes_the_older_request_with_a_word(hosted: World) -> None
     hosted.run("push", "--to", "v2.0.0")
     hosted.release("3.0.0")
     hosted.run("push", "--to", "v3.0.0")
-    assert [one["state"] for one in hosted.server.requests["acme/one"]] in (["closed", "open"], ["closed", "opened"])
-    assert "Superseded by" in next(iter(hosted.server.comments.values()))[0]["body"]
+    [older, newer] = hosted.server.pulls["acme/one"]
+    assert (older.state, newer.state, "Superseded by" in older.comments[0]) == ("closed", "open", True)
+
+
+def test_a_request_that_no_longer_merges_is_made_anew_as_a_draft(hosted: World) -> None:
+    hosted.child("one")
+    at_host(hosted, "one")
+    hosted.run("push", "--to", "v2.0.0")
+    work = hosted.work("one")
+    work.edit({"a.txt": "mine\n" + LINES})
+    work.git("push", "--quiet", str(hosted.bare("one")), "main")
+    assert hosted.run("push", "--to", "v2.0.0", code=3)["one"]["state"] == "draft"
+    [one] = hosted.server.pulls["acme/one"]
+    assert (one.draft, "- [ ] a.txt: both sides changed the same lines" in one.text) == (True, True)
+    assert hosted.git(hosted.bare("one"), "rev-parse", "template/v2.0.0^") == hosted.branches("one")["main"]
 
 
 def test_children_are_discovered_by_their_answers(hosted: World) -> None:

@@ -8,25 +8,15 @@ import signal
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
-from tests.updates.tiny import Child, Template, make_child
+from tests.updates.tiny import Child, Program, Template, make_child
 
 ALL, KILLED, CHUNK = 300, 10, 5  # histories, those whose two updates are killed besides, and those of one test
 LONGEST = 0.6  # seconds until a kill
 MARKS = ("<<<<<<< ", "=======", ">>>>>>> ")
-
-
-class Update(Protocol):
-    """The safe update of one child, run in some way."""
-
-    out: str
-    err: str
-
-    def __call__(self, child: Child, *options: str) -> int:
-        """Update the child; return the exit code."""
 
 
 class History:
@@ -139,7 +129,7 @@ def children_of(pid: int) -> list[int]:
     return found
 
 
-def kill_and_restore(history: History, child: Child, program: Update) -> None:
+def kill_and_restore(history: History, child: Child, program: Program) -> None:
     """Kill an update at a random moment with all its processes; what the page says restores every file."""
     before = contents(child)
     pid = os.fork()
@@ -160,7 +150,7 @@ def kill_and_restore(history: History, child: Child, program: Update) -> None:
     assert contents(child) == before, "a killed update left something behind"
 
 
-def play(seed: int, template: Template, folder: Path, program: Update, kill: bool = False) -> None:
+def play(seed: int, template: Template, folder: Path, program: Program, kill: bool = False) -> None:
     """Play one history of three releases and two updates, each of which may be killed first."""
     history = History(seed)
     child = None
@@ -192,7 +182,7 @@ CASES = [(first, first >= ALL) for first in range(0, ALL + KILLED, CHUNK)]
     ],
 )
 def test_no_line_of_the_owner_disappears_killed_or_not(
-    first: int, kill: bool, template: Template, tmp_path: Path, program: Update
+    first: int, kill: bool, template: Template, tmp_path: Path, program: Program
 ) -> None:
     for seed in range(first, first + CHUNK):
         place = tmp_path / str(seed)

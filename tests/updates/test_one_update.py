@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from releasekit.template import render
 
 from tests.shared import RUNTIME
-from tests.updates.program import Program
-from tests.updates.tiny import MARKER, TEN_LINES, Child, Template, make_child, write_files
+from tests.updates.tiny import MARKER, TEN_LINES, Child, Program, Template, make_child, write_files
 
 EDITED = TEN_LINES + "owner's line\n"
 FIXED = "fixed\n" + TEN_LINES
@@ -85,14 +85,17 @@ def test_names_modes_binary_files_and_line_ends_of_the_owner_stay(
 
 
 def test_an_ignored_file_in_the_way_stops_the_update(template: Template, tmp_path: Path, program: Program) -> None:
-    template.release("v1.0.0", {".gitignore.jinja": ".env\n"})
+    """The owner's file, or one of the template's that a global ignore rule hid from the first `git add`."""
+    template.release("v1.0.0", {".gitignore.jinja": ".env\n", "x.whl": "x\n"})
     child = make_child(template, tmp_path / "child")
+    (child.path / ".git/info/exclude").write_text("*.whl\n")
+    child.git("rm", "--quiet", "--cached", "x.whl")
+    child.git("commit", "--quiet", "--message=As a global ignore rule leaves it")
     write_files(child.path, {".env": "SECRET=1\n"})
-    template.release("v2.0.0", {".gitignore.jinja": ".env\n", ".env": "SECRET=\n"})
+    template.release("v2.0.0", {".gitignore.jinja": ".env\n", "x.whl": "y\n", ".env": "SECRET=\n"})
     assert program(child) == 1
-    assert "the template has .env, which exists here and is not in git" in program.err
-    assert child.read(".env") == "SECRET=1\n"
-    assert child.status() == {}
+    assert "the template has .env, x.whl, which exists here and is not in git" in program.err
+    assert (child.read(".env"), child.status()) == ("SECRET=1\n", {})
 
 
 @pytest.mark.slow
@@ -115,20 +118,6 @@ def test_an_added_file_that_git_ignores_is_staged_and_named(
     assert "added      wheels/x.whl: an ignore rule hides it" in program.out
     child.git("commit", "--quiet", "--message=Update")
     assert "wheels/x.whl" in child.git("ls-tree", "-r", "--name-only", "HEAD")
-
-
-def test_a_file_of_the_template_that_git_never_took_is_named(
-    template: Template, tmp_path: Path, program: Program
-) -> None:
-    """A global ignore rule hid it from the first `git add`: the update must not take it for deleted."""
-    template.release("v1.0.0", {"wheels/x.whl": "x\n", "a.txt": "a\n"})
-    child = make_child(template, tmp_path / "child")
-    child.git("rm", "--quiet", "--cached", "wheels/x.whl")
-    child.git("commit", "--quiet", "--message=As a global ignore rule leaves it")
-    (child.path / ".git/info/exclude").write_text("wheels/\n")
-    template.release("v2.0.0", {"wheels/x.whl": "y\n", "a.txt": "a\n"})
-    assert program(child) == 1
-    assert "the template has wheels/x.whl, which exists here and is not in git" in program.err
 
 
 @pytest.mark.slow
@@ -316,7 +305,6 @@ ERRORS: dict[str, tuple[Damage, tuple[str, ...], str]] = {
         release("b\n", UNSET), (), 'Question "line" is required (give another answer with --answer question=answer)'
     ),
     "no such release": (lambda *_: None, ("--to", "v7"), "has no release v7: it has v1.0.0, v2.0.0"),
-    "an older release": (lambda *_: None, ("--to", "v0.5.0"), "has no release v0.5.0"),
     "no such question": (
         lambda *_: None, ("--answer", "lnie=b"), "the template has no question lnie for this repository"
     ),
@@ -340,6 +328,21 @@ def test_an_error_is_one_line_and_changes_nothing(
     assert json.loads(program.out)["code"] == 1
     assert child.status() == before
     assert child.read("a.txt") == "a\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", ["x: [", "defaults: {more: mine, title: mine}"])
+def test_a_person_s_settings_of_copier_do_not_reach_an_update_or_the_release_check(
+    template: Template, tmp_path: Path, program: Program, text: str
+) -> None:
+    asks = "title: {type: str, default: x}\n"
+    template.release("v1.0.0", {"a.txt.jinja": "a {{ title }}\n"}, asks)
+    child = make_child(template, tmp_path / "child")
+    template.release("v2.0.0", {"a.txt.jinja": "a {{ title }} {{ more }}\n"}, asks + "more: {type: str, default: y}\n")
+    (template.copier.home / "settings.yml").write_text(text)
+    assert program(child) == 0, program.err
+    render(template.path, {}, tmp_path / "made")
+    assert child.read("a.txt") == (tmp_path / "made/a.txt").read_text() == "a x y\n"
 
 
 @pytest.mark.slow

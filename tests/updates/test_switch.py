@@ -6,33 +6,16 @@ import pytest
 import yaml
 
 from tests.answers import AnswerSet
-from tests.conftest import copy_work_tree
-from tests.shared import once
-from tests.updates.copiers import Copier
-from tests.updates.program import Program
-from tests.updates.tiny import Child, Template, make_child
+from tests.updates.family import Family
+from tests.updates.tiny import Child, Program, make_child
 
 ANSWERS = ".copier-answers.yml"
 OWN = "from {0}.model import Model\n\nimport {0}.device\n\nprint(Model, {0}.device)\n"
 LIBRARY, SERVICE = AnswerSet("library", "plain"), AnswerSet("service", "plain")
 
 
-@pytest.fixture
-def family(shared: Path, copier: Copier) -> Template:
-    """Return this work tree as a template with one release."""
-
-    def make(target: Path) -> None:
-        copy_work_tree(target)
-        made = Template(target, copier)
-        made.git("init", "--quiet")
-        made.commit("The work tree")
-        made.git("tag", "v9.0.0")
-
-    return Template(once(shared / "switch-family", make), copier)
-
-
-def start(family: Template, folder: Path, answers: dict[str, object]) -> Child:
-    """Render a child with some answers."""
+def start(family: Family, folder: Path, answers: dict[str, object]) -> Child:
+    """Render a child of the newest release with some answers."""
     return make_child(family, folder, *(f"--data={name}={value}" for name, value in answers.items()))
 
 
@@ -41,12 +24,13 @@ def start(family: Template, folder: Path, answers: dict[str, object]) -> Child:
     [
         pytest.param(LIBRARY, "package_name=other_name", marks=pytest.mark.slow),
         pytest.param(LIBRARY, "project_type=batch", marks=pytest.mark.slow),
+        pytest.param(LIBRARY, "ci=[gitlab]", marks=pytest.mark.slow),
         pytest.param(SERVICE, "framework=torch", marks=pytest.mark.release),
     ],
     ids=lambda value: value if isinstance(value, str) else value.id,
 )
 def test_a_switch_without_edits_is_a_fresh_render(
-    family: Template, program: Program, tmp_path: Path, answers: AnswerSet, switch: str
+    family: Family, program: Program, tmp_path: Path, answers: AnswerSet, switch: str
 ) -> None:
     child = start(family, tmp_path / "child", answers.as_dict())
     assert program(child, "--answer", switch) == 0, program.out + program.err
@@ -61,7 +45,7 @@ def test_a_switch_without_edits_is_a_fresh_render(
 
 
 @pytest.mark.slow
-def test_a_package_moves_with_the_owners_modules(family: Template, program: Program, tmp_path: Path) -> None:
+def test_a_package_moves_with_the_owners_modules(family: Family, program: Program, tmp_path: Path) -> None:
     child, old = start(family, tmp_path / "child", SERVICE.as_dict()), SERVICE.package_name
     model = child.read(f"src/{old}/model.py") + "\n\nMINE = 1\n"
     child.edit({f"src/{old}/model.py": model, f"src/{old}/own.py": "MINE = 2\n", "tools/use.py": OWN.format(old)})
@@ -77,7 +61,7 @@ def test_a_package_moves_with_the_owners_modules(family: Template, program: Prog
 
 
 @pytest.mark.slow
-def test_a_type_that_goes_keeps_and_names_the_owners_files(family: Template, program: Program, tmp_path: Path) -> None:
+def test_a_type_that_goes_keeps_and_names_the_owners_files(family: Family, program: Program, tmp_path: Path) -> None:
     child, search = start(family, tmp_path / "child", LIBRARY.as_dict()), f"src/{LIBRARY.package_name}/search.py"
     child.edit({search: child.read(search) + "\n\nMINE = 1\n"})
     assert program(child, "--answer", "project_type=batch") == 3, program.out + program.err
@@ -87,27 +71,8 @@ def test_a_type_that_goes_keeps_and_names_the_owners_files(family: Template, pro
 
 
 @pytest.mark.slow
-def test_another_ci_system_brings_its_pipeline_and_removes_the_other(
-    family: Template, program: Program, tmp_path: Path
-) -> None:
-    """What the owner keeps beside the template's pipeline stays, and so does a pipeline with the owner's edits."""
-    child = start(family, tmp_path / "child", LIBRARY.as_dict())
-    child.edit({".github/workflows/own.yml": "on: push\n"})
-    pipelines = {"jenkins": "Jenkinsfile", "github": ".github/workflows/ci.yml", "gitlab": ".gitlab-ci.yml"}
-    for systems in (["github"], ["gitlab", "github"], ["gitlab"]):
-        assert program(child, "--answer", f"ci=[{','.join(systems)}]") == 0, program.out + program.err
-        child.commit(f"On {systems}")
-        assert {system for system, name in pipelines.items() if child.has(name)} == set(systems)
-        assert child.read(".github/workflows/own.yml") == "on: push\n"
-    child.edit({".gitlab-ci.yml": child.read(".gitlab-ci.yml") + "mine:\n  script: ['true']\n"})
-    assert program(child, "--answer", "ci=[jenkins]") == 3, program.out + program.err
-    assert child.has("Jenkinsfile")
-    assert "mine:" in child.read(".gitlab-ci.yml")
-
-
-@pytest.mark.slow
 def test_plain_copier_records_an_absolute_address_of_a_relative_one(
-    family: Template, program: Program, tmp_path: Path
+    family: Family, program: Program, tmp_path: Path
 ) -> None:
     (tmp_path / "parent").symlink_to(family.path)
     given = [f"--data={name}={value}" for name, value in LIBRARY.as_dict().items()]

@@ -1,10 +1,16 @@
 """Templates of a few files, and children made from them, for tests of one behaviour each."""
 
+import json
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+import pytest
+from gpu_repo_runtime.update import cli
 
 from tests.updates.copiers import Copier
 
@@ -109,6 +115,32 @@ class Child(Repository):
         """Return git's two letters for each file that is not as committed."""
         lines = self.git("status", "--porcelain", "--untracked-files=all").splitlines()
         return {line[3:]: line[:2] for line in lines}
+
+
+class Program:
+    """The update of a child, run in this process as scripts/update runs it; `out` and `err` are its last output."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self.monkeypatch, self.capsys = monkeypatch, capsys
+        self.out = self.err = ""
+
+    def __call__(self, child: Child, *options: str) -> int:
+        self.monkeypatch.setattr(sys, "argv", ["update", "--repository", str(child.path), *options])
+        self.capsys.readouterr()
+        code = cli.main()
+        self.out, self.err = self.capsys.readouterr()
+        return code
+
+    def result(self, child: Child, *options: str) -> dict[str, Any]:
+        """Run with --json and return what it prints."""
+        self(child, "--json", *options)
+        found: dict[str, Any] = json.loads(self.out)
+        return found
+
+    def files(self, child: Child, *options: str) -> dict[str, str]:
+        """Run with --json and return the kind of each file but Copier's own."""
+        files = self.result(child, *options)["files"]
+        return {file["path"]: file["kind"] for file in files if file["path"] != ".copier-answers.yml"}
 
 
 def copy(template: Template, path: Path, *options: str) -> subprocess.CompletedProcess[str]:
