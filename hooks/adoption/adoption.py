@@ -99,14 +99,10 @@ def as_text(done: Adoption) -> str:
         f"  {name:12}  {value if isinstance(value, str) else json.dumps(value)}{why}"
         for name, (value, why) in rows.items()
     ]
-    lines += [
-        "",
-        *(f"  {one.kind:8}  {one.path}  ({one.how})" for one in done.files if one.kind not in ("new", "same")),
-    ]
+    listed = [one for one in done.files if one.kind not in ("new", "same")]
+    lines += ["", *(f"  {one.kind:8}  {one.path}  ({one.how})" for one in listed)]
     counts = Counter(entry.path.split("/")[0] for entry in done.files if entry.kind == "new")
-    lines.append(
-        "  new       " + ", ".join(f"{name} ({count})" if count > 1 else name for name, count in counts.items())
-    )
+    lines.append("  new       " + ", ".join(f"{name} ({many})" if many > 1 else name for name, many in counts.items()))
     for head, items in (("To know:", done.to_know), ("To do:", done.to_do)):
         lines += ["", head, *(f"  - {text}" for text in items)] if items else []
     if not done.commit:

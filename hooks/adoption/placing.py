@@ -105,10 +105,8 @@ def place(clone: Path, render: Path, tree: Tree, kept: dict[str, str]) -> list[E
             target.write_bytes(united(target.read_bytes(), source.read_bytes()))
             found.append(Entry(path, "merged", "your lines, then those of the template"))
     for path, why in kept.items():
-        if path == "Dockerfile":
-            found.append(Entry(path, "both", f"{why}; the template's is image.Dockerfile"))
-        else:
-            found.append(Entry(path, "kept" if path in tree.paths else "left out", why))
+        kind = "both" if path == "Dockerfile" else "kept" if path in tree.paths else "left out"
+        found.append(Entry(path, kind, why + "; the template's is image.Dockerfile" * (kind == "both")))
     return [*found, write_baseline(clone, tree, [entry.path for entry in found if entry.kind == "new"])]
 
 
