@@ -28,11 +28,6 @@ CASES: dict[str, Case] = {
         [],
     ),
     "lists of another library": (pa.array([["a"]]), pa.array([["b", None], []], pa.large_list(pa.string())), []),
-    "lists of one length": (
-        pa.array([[1, 2]], pa.list_(pa.int64(), 2)),
-        pa.array([[1, 2, 3]], pa.list_(pa.int64(), 3)),
-        [],
-    ),
     "a time that nanoseconds do not reach": (
         pa.array([datetime(2024, 1, 1)], pa.timestamp("ns")),
         pa.array([datetime(1500, 1, 1), datetime(2024, 1, 2)], pa.timestamp("us")),

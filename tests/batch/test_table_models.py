@@ -177,8 +177,10 @@ def test_csv_without_a_header_and_with_words_for_null(made, tmp_path, out):
     assert [row["row"] for row in out.quarantined()] == [2]
 
 
-def test_a_column_with_the_name_of_the_field_or_its_alias(made, tmp_path, out):
+@pytest.mark.parametrize("answer", ["list[Input]: [one.size for one in batch]", 'pd.DataFrame: batch["size"]'])
+def test_a_column_with_the_name_of_the_field_or_its_alias(made, tmp_path, out, answer):
     model = """
+        import pandas as pd
         from pydantic import BaseModel, Field
 
 
@@ -194,9 +196,11 @@ def test_a_column_with_the_name_of_the_field_or_its_alias(made, tmp_path, out):
 
             def load(self, device: str) -> None: ...
 
-            def predict(self, batch: list[Input]) -> list[Output]:
-                return [one.size for one in batch]
+            def predict(self, batch: TAKEN) -> list[Output]:
+                return ANSWER
     """
+    taken, answer = answer.split(": ")
+    model = model.replace("TAKEN", taken).replace("ANSWER", answer)
     rows = {"Size": [{"Size": 2.5}], "size": [{"size": 2.5}]}
     for keys, name in (*product(rows, FORMATS), ("both", "a.jsonl")):
         (tmp_path / name).unlink(missing_ok=True)

@@ -89,8 +89,7 @@ def _parser(package: str) -> Parser:
     what.add_argument("--types", type=column_types, default={}, metavar="A=TYPE,B=TYPE", help=types)
     own = "a field of the model's Parameters"
     what.add_argument("--parameter", action="append", default=[], metavar="NAME=VALUE", dest="parameters", help=own)
-    for gone in ("--output-format", "--partition-by"):
-        what.add_argument(gone, action=_Gone, help=argparse.SUPPRESS)
+    what.add_argument("--output-format", "--partition-by", type=_gone, help=argparse.SUPPRESS)
     errors = run.add_argument_group("bad rows")
     modes = ["fail", "skip", "quarantine"]
     errors.add_argument("--on-error", choices=modes, default="fail", help="quarantine: write them to _quarantine")
@@ -158,11 +157,8 @@ def _add_train(commands: Any) -> None:
     _add_device(train)
 
 
-class _Gone(argparse.Action):
-    """Rejects an option of an earlier version."""
-
-    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
-        parser.error(f"{option_string} is gone: the result is Parquet; docs/batch-engines.md shows how to convert it")
+def _gone(text: str) -> NoReturn:
+    raise argparse.ArgumentTypeError("is gone: the result is Parquet; docs/batch-engines.md shows how to convert it")
 
 
 class _Help(argparse.ArgumentDefaultsHelpFormatter):

@@ -27,6 +27,8 @@ from .text import JSON
 _UNREADABLE = (OSError, ValueError, OverflowError, RecursionError, pa.ArrowException)
 # Of them pyarrow says what pydantic says.
 _PLAIN = {"float", "int", "bool", "str"}
+# Settings of a class that say nothing of its values.
+_NO_RULES = {"title", "validate_by_alias", "validate_by_name"}
 # A number that may be larger than any double.
 _HUGE = re.compile(r"[eE][+]?[0-9]{3}|[0-9]{300}")
 _COMMA = re.compile(r"[+-]?[0-9.]+,[0-9]+")
@@ -176,9 +178,9 @@ def plain_fields(schema: Any) -> set[str]:
     """
     if schema["type"] != "model" or schema["schema"]["type"] != "model-fields" or schema.get("post_init"):
         return set()
-    if set(schema.get("config", {})) - {"title"} or schema.get("custom_init") or schema["schema"].get("extra_behavior"):
+    if set(schema.get("config", {})) - _NO_RULES or schema.get("custom_init") or schema["schema"].get("extra_behavior"):
         return set()
-    found = {name: one["schema"] for name, one in schema["schema"]["fields"].items() if "validation_alias" not in one}
+    found = {name: one["schema"] for name, one in schema["schema"]["fields"].items()}
     bare = {name: one["schema"] if one["type"] in ("default", "nullable") else one for name, one in found.items()}
     return {name for name, one in bare.items() if one["type"] in _PLAIN and not set(one) - {"type", "metadata"}}
 

@@ -55,7 +55,8 @@ def profile_job(options: Namespace) -> int:
     outcomes = _predict(predictor, rows)
     whole = time.perf_counter() - begin
     begin = time.perf_counter()
-    _write(folder, outcomes)
+    for outcome in outcomes:
+        (folder / "sample.parquet").write_bytes(as_bytes(outcome.table()))
     seconds |= kinds | {"output": time.perf_counter() - begin}
     seconds["Python"] = max(0.0, whole - sum(kinds.values()))
     measured = [_measure(caller, chosen, size, _enough(rows, size, columns)) for size in options.batch_sizes]
@@ -77,11 +78,6 @@ def _read(files: list[InputFile], columns: Columns, count: int) -> list[Sorted]:
 
 def _predict(predictor: Predictor, rows: list[Sorted]) -> list[Any]:
     return [predictor.run(part, Stop(0), lambda _: None) for part in rows]
-
-
-def _write(folder: Path, outcomes: list[Any]) -> None:
-    for outcome in outcomes:
-        (folder / "sample.parquet").write_bytes(as_bytes(outcome.table()))
 
 
 def _measure(caller: Caller, chosen: str, size: int, rows: list[Sorted]) -> Measured:

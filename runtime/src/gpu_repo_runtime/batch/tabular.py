@@ -30,7 +30,7 @@ class TableMaker:
     def __init__(self, interface: Interface, columns: InputColumns, limit: int) -> None:
         assert interface.table
         self._maker, self._columns = Maker(interface, columns, limit), interface.table.columns
-        self._sources = {field.key: field.column for field in columns.fields}
+        self._sources = {field.name: field.column for field in columns.fields}
         input_type: Any = interface.input
         self._fields = input_type.model_fields
         is_plain = plain_fields(interface.inputs.core_schema).issuperset(one.name for one in self._columns)
