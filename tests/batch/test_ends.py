@@ -53,7 +53,6 @@ def end(process: subprocess.Popen[str]) -> tuple[int, str]:
     sampled(
         [
             ("sys.exit(0)", 65, "SystemExit: 0"),
-            ("exit()", 65, "SystemExit"),
             ("raise KeyboardInterrupt", 65, "KeyboardInterrupt"),
             ("raise BaseException('mine')", 65, "BaseException: mine"),
             ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL, ""),

@@ -102,14 +102,6 @@ def test_empty_input_gives_an_empty_result_with_its_columns(job, tmp_path, out, 
     assert pq.read_table(out.path / "data").column_names == ["file", "row", "text", "label", "score"]
 
 
-@pytest.mark.parametrize("other", ['{"body": "no text here"}', '{"text": ["a", "list"]}'])
-def test_a_schema_that_changes_between_jsonl_files(job, tmp_path, out, other):
-    write_jsonl(tmp_path / "a.jsonl", ["fine"] * 20)
-    (tmp_path / "b.jsonl").write_text(other + "\n")
-    assert job("--input", tmp_path / "*.jsonl", "--output", out.path, "--on-error", "quarantine") == 0
-    assert [row["file"] for row in out.quarantined()] == ["b.jsonl"]
-
-
 @pytest.mark.parametrize(
     ("second", "said"),
     [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from gpu_repo_runtime.batch.exits import is_refused
 
 from tests.batch.conftest import write_jsonl
 from tests.sampling import every, sampled
@@ -49,12 +48,10 @@ WRONG = [
     ("--output", "s3://", BLANK),
     ("--input", "", BLANK),
     ("--output", "s3:/bucket/out", "s3: in an address needs two slashes"),
-    ("--input", "file:/out", "file: in an address needs two slashes"),
     ("--grace", "nan", NO_NUMBER),
     ("--grace", "-1", NO_NUMBER),
     ("--part-rows", "1" + "0" * 30, NO_NUMBER),
     ("--limit", "0", NO_NUMBER),
-    ("--batch-size", "0", NO_NUMBER),
     ("--max-bad", "2", NO_NUMBER),
     ("--colour", "red", "--colour"),
     ("--keep", '"a,b', "is not a list of names"),
@@ -93,20 +90,3 @@ def test_a_model_that_cannot_load(job, model, tmp_path, out, capsys, monkeypatch
     monkeypatch.setattr(model, "load", load)
     assert job("--input", write_jsonl(tmp_path / "a.jsonl", ["x"]), "--output", out.path) == 78
     assert "the model cannot be loaded: " in capsys.readouterr().err
-
-
-KEY = "When reading information for key 'forbidden/part-403.txt' in bucket 'no-such-bucket': AWS Error "
-
-
-@pytest.mark.parametrize(
-    ("error", "refused"),
-    [
-        (OSError(KEY + "NETWORK_CONNECTION during HeadObject operation: curlCode: 7, Could not connect"), False),
-        (OSError(KEY + "ACCESS_DENIED during HeadObject operation: No response body."), True),
-        (OSError(KEY + "UNKNOWN (HTTP status 403) during HeadObject operation"), True),
-        (OSError(5, "Input/output error", "/data/403/a.jsonl"), False),
-        (PermissionError(13, "Permission denied", "/data/a.jsonl"), True),
-    ],
-)
-def test_a_name_does_not_make_an_error_one_that_no_other_try_helps(error, refused):
-    assert is_refused(error) == refused

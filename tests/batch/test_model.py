@@ -191,17 +191,10 @@ def test_a_model_that_breaks_later_is_no_bad_input(job, model, tmp_path, out, mo
     assert "fails on its own examples now" in capsys.readouterr().err
 
 
-def test_a_model_that_cannot_be_imported(job, tmp_path, out):
-    file = job.child / "src" / PACKAGE / "model.py"
-    before = file.read_text()
-    file.write_text("import nothing_of_this_name\n")
-    try:
-        process = job.start("--input", write_jsonl(tmp_path / "a.jsonl", ["x"]), "--output", out.path)
-        _, said = process.communicate(timeout=30)
-    finally:
-        file.write_text(before)
-    assert process.returncode == 78
-    assert "model.py cannot be imported: No module named 'nothing_of_this_name'" in said
+def test_a_model_that_cannot_be_imported(made, tmp_path, out, capsys):
+    source = write_jsonl(tmp_path / "a.jsonl", ["x"])
+    assert made("import nothing_of_this_name\n")("--input", source, "--output", out.path) == 78
+    assert "model.py cannot be imported: No module named 'nothing_of_this_name'" in capsys.readouterr().err
 
 
 def test_provenance_tells_how_to_make_it_again(job, tmp_path, out):

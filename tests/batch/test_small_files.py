@@ -62,14 +62,6 @@ def test_rows_keep_their_file_and_number_in_few_parts(job, folder, out):
     assert named == sorted(path.name for path in folder.iterdir())
 
 
-def test_a_bad_row_is_that_of_its_file(job, folder, out, capsys):
-    assert job("--input", folder, "--output", out.path) == 65
-    assert "007.jsonl, row 2: " in capsys.readouterr().err
-    assert job("--input", folder, "--output", out.path, *QUARANTINE) == 0
-    (bad,) = out.quarantined()
-    assert (bad["file"], bad["row"], bad["raw"]) == ("007.jsonl", 2, b'{"text": 1}')
-
-
 def test_few_files_and_large_ones_have_their_own_parts(job, tmp_path, out):
     source = tmp_path / "in"
     source.mkdir()

@@ -112,7 +112,7 @@ def test_torchrun_is_rejected(job, tmp_path, out, monkeypatch, capsys):
         ("When reading: AWS Error ACCESS_DENIED during GetObject operation: HTTP response code 403", 78),
         ("AWS Error NO_SUCH_BUCKET during ListObjectsV2 operation", 78),
         ("AWS Error UNKNOWN (HTTP status 403): ExpiredToken: the token has expired", 1),
-        ("AWS Error NETWORK_CONNECTION", 1),
+        ("When writing key 'forbidden/part-403' in bucket 'no-such-bucket': AWS Error NETWORK_CONNECTION", 1),
     ],
 )
 def test_an_object_store_that_says_no(job, tmp_path, monkeypatch, capsys, error, code):
