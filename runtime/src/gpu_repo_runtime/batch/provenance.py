@@ -8,6 +8,7 @@ import shlex
 import subprocess
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -73,12 +74,10 @@ def provenance(output: Output, last: dict[str, Any]) -> dict[str, Any]:
 
 def code_version(package: str) -> dict[str, Any]:
     """Return the commit (from git, or in an image what scripts/build has put there), and the code's own fingerprint."""
-    folder, changed = folder_of(package), None
+    folder = folder_of(package)
     commit = _environment("APP_VERSION") or _git(folder, "rev-parse", "HEAD")
-    if (status := _git(folder, "status", "--porcelain", "--", ".")) is not None:
-        changed = bool(status)
-    # None where it is used from its source.
-    runtime = next((one.version for one in metadata.distributions(name="gpu-repo-runtime")), None)
+    changed = None if (status := _git(folder, "status", "--porcelain", "--", ".")) is None else bool(status)
+    runtime = packages().get("gpu-repo-runtime")  # None where it is used from its source
     return {"commit": commit, "changed_since": changed, "runtime": runtime, "sha256": code_fingerprint(package)}
 
 
@@ -98,9 +97,10 @@ def _environment(name: str) -> str | None:
     return None if value in ("", "unknown") else value
 
 
+@cache
 def packages() -> dict[str, str]:
-    """Return the versions of Python and of all packages that are installed."""
-    found = {one.name: one.version for one in metadata.distributions() if one.metadata["Name"]}
+    """Return the versions of Python and of all packages that are installed; they are read once for a process."""
+    found = {one["Name"]: one["Version"] for one in (each.metadata for each in metadata.distributions()) if one["Name"]}
     return {"python": platform.python_version(), **dict(sorted(found.items(), key=lambda one: one[0].lower()))}
 
 
