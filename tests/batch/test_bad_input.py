@@ -168,6 +168,7 @@ def test_parquet_rows_that_are_too_long(job, tmp_path, out):
     assert all("bytes, more than --max-row-bytes" in row["reason"] for row in out.quarantined())
 
 
+@pytest.mark.slow
 def test_parquet_rows_that_the_file_holds_once_are_as_large_in_a_part(job, tmp_path, out):
     """A dictionary: the file is small, and 300 rows of 100 kB are not one part."""
     lines = [f"{number % 3}" * 100_000 for number in range(300)]

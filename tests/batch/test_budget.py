@@ -21,6 +21,7 @@ def options(source, out, *more):
     return ("--input", source, "--output", out.path, "--on-error", "skip", "--part-rows", 10, *more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [1, -1])
 @pytest.mark.parametrize("count", [1, 2, 8])
 def test_too_many_bad_rows_of_some_shards_are_not_published(job, tmp_path, out, order, count):
@@ -35,6 +36,7 @@ def test_too_many_bad_rows_of_some_shards_are_not_published(job, tmp_path, out, 
     assert job(*options(source, out), "--shard", f"0/{count}") == 65, "of a complete result the same"
 
 
+@pytest.mark.slow
 def test_workers_end_as_one_does(job, tmp_path, out):
     source = write(tmp_path / "a.jsonl", [n // 10 % 2 == 0 and n < 60 for n in range(200)])
     process = job.start(*options(source, out, "--max-bad", 0.2, "--workers", "2"))

@@ -38,6 +38,7 @@ def environment(render: Callable[[AnswerSet], Path]) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": f"{source}{os.pathsep}{RUNTIME}", "DEVICE": "cpu"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     sampled([["-m", "topic_finder.job", "run"], ["-m", "gpu_repo_runtime.batch", "topic_finder", "run"]], every(2)),
@@ -79,6 +80,7 @@ def script(repository: Path, place: Path, *command: str, **environment: str) -> 
     return subprocess.run(called, cwd=place, env=own, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "where", sampled(["repository", "repository/sub/folder", "elsewhere"], ["repository/sub/folder"])
 )

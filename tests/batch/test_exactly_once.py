@@ -121,6 +121,7 @@ def test_sigterm_keeps_the_part_and_says_start_again(job, folder, out):
     assert not out.complete
 
 
+@pytest.mark.slow
 def test_two_workers_on_the_same_shard(job, folder, whole, out):
     workers = [job.start("--input", folder, "--output", out.path, *OPTIONS, SLOW="0.001") for _ in range(3)]
     said = [worker.communicate(timeout=60)[1] for worker in workers]

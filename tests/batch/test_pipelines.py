@@ -11,6 +11,7 @@ import yaml
 from tests.answers import AnswerSet
 
 KUBEFLOW = "deploy/pipelines/kubeflow.yaml"
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -52,6 +52,7 @@ def half_done(job, arguments, out: Output, monkeypatch, parts: int = 3) -> None:
     assert len(list(out.path.glob("_parts/*"))) == parts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harm", [delete, cut])
 @pytest.mark.parametrize("folder", ["_parts", "_quarantine"])
 def test_what_is_lost_before_the_end_is_made_anew(

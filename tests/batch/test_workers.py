@@ -38,6 +38,7 @@ def cores(monkeypatch) -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", sampled([2, 3], [2]))
 def test_workers_share_the_cores(made, cores, monkeypatch, tmp_path, out, workers):
     for name in [name for name in os.environ if name.endswith("_THREADS")]:
@@ -127,6 +128,7 @@ def test_an_object_store_that_says_no(job, tmp_path, monkeypatch, capsys, error,
     assert error in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_workers_and_shards_have_metrics_of_their_own(job, tmp_path, out):
     """In one file the last of them would be all that is seen."""
     source = write_jsonl(tmp_path / "a.jsonl", texts(60))

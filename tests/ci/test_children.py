@@ -81,6 +81,7 @@ def test_a_late_build_of_an_older_commit_moves_nothing(builds: Callable[..., Bui
     assert (it.released(), it.deployed()) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["Jenkinsfile", ".github/workflows/ci.yml", ".gitlab-ci.yml"])
 def test_a_service_has_the_pipeline_of_a_batch_job(render: Callable[[AnswerSet], Path], file: str) -> None:
     """But for the overlay that is deployed. None depends on the framework."""

@@ -57,6 +57,7 @@ def test_the_table_of_reports_hides_nothing(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("project_type", "name"), [("batch", "promote"), ("library", "publish")])
 def test_what_releases_takes_nothing_that_a_first_attempt_of_it_left(
     render: Callable[[AnswerSet], Path], project_type: str, name: str

@@ -257,6 +257,7 @@ def run(bench: Bench, index: str, *arguments: str, folder: Path | None = None) -
     return bench.run(*arguments, folder=folder, PIP_NO_INDEX="", PIP_FIND_LINKS="", PIP_INDEX_URL=index)
 
 
+@pytest.mark.slow
 def test_uv_lock_is_installed_by_groups_and_the_project_last(bench: Bench, index: str, project: Path) -> None:
     done = run(bench, index, folder=project)
     assert done.stdout == "base-install: 2 packages installed, 1 were in the image already\n", done.stderr

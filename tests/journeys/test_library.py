@@ -8,7 +8,7 @@ from tests.journeys.child import Child
 
 TYPE = "library"
 PAGE = "how-to/test-on-a-gpu.md"
-pytestmark = pytest.mark.xdist_group(PAGE)
+pytestmark = [pytest.mark.xdist_group(PAGE), pytest.mark.slow]
 
 
 def test_the_first_snippet_of_the_readme_runs(child: Child) -> None:
@@ -48,7 +48,6 @@ def test_a_package_without_a_wheel_is_refused_when_i_lock_it(child: Child) -> No
     child.sh("mv ../pyproject.toml pyproject.toml && git diff --exit-code requirements.lock")
 
 
-@pytest.mark.slow
 def test_data_that_gitignore_matches_is_missed_before_it_is_published(child: Child) -> None:
     child.sh("mkdir src/kernel_distance/data && touch src/kernel_distance/data/table.csv && echo '*.csv' >>.gitignore")
     child.sh("git add --all && git add --force src/kernel_distance/data/table.csv")
@@ -56,13 +55,11 @@ def test_data_that_gitignore_matches_is_missed_before_it_is_published(child: Chi
     child.sh("""printf '\\n[tool.hatch.build]\\nartifacts = ["*.csv"]\\n' >>pyproject.toml && scripts/package""")
 
 
-@pytest.mark.slow
 def test_a_copy_of_the_folder_does_not_run_the_code_of_the_first(child: Child) -> None:
     child.sh("cp -r . ../copied && cd ../copied && scripts/setup", expect="making .venv")
     child.sh("cd ../copied && mv ../copied ../moved && cd ../moved && ! scripts/test", expect="run scripts/setup")
 
 
-@pytest.mark.slow
 def test_my_command_is_installed_and_an_extra_that_is_not_locked_is_named(child: Child) -> None:
     command = '[project.scripts]\\ndistance = "kernel_distance.__main__:main"\\n'
     child.sh(f"printf '{command}' >>pyproject.toml")
@@ -71,7 +68,6 @@ def test_my_command_is_installed_and_an_extra_that_is_not_locked_is_named(child:
     child.sh("scripts/setup && .venv/bin/distance --help", expect="usage: ")
 
 
-@pytest.mark.slow
 def test_my_wheel_that_was_built_again_replaces_the_first(child: Child) -> None:
     """It has the same version; wheels/ of another repository takes it, here of this one."""
     project, build = '[project]\nname = "own.lib"\nversion = "1.0"', '[build-system]\nrequires = ["hatchling"]'
@@ -84,7 +80,6 @@ def test_my_wheel_that_was_built_again_replaces_the_first(child: Child) -> None:
         child.sh(".venv/bin/python -c 'import own_lib; print(own_lib.text)'", expect=text)
 
 
-@pytest.mark.slow
 def test_the_version_may_come_from_the_tag(child: Child) -> None:
     child.sh("""sed -i 's/^version = .*/dynamic = ["version"]/; s/"hatchling>=1.27"/&, "hatch-vcs"/' pyproject.toml""")
     child.sh("""printf '\\n[tool.hatch.version]\\nsource = "vcs"\\n' >>pyproject.toml && git add --all""")

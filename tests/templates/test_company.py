@@ -6,6 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
+import pytest
 import yaml
 from copier import run_copy
 
@@ -22,6 +23,7 @@ OWN = {
 ROW = '  - {name: acme-cu13, framework: acme, driver_min: 580, state: supported, end_of_life: "2099-12-31"}\n'
 
 
+@pytest.mark.slow
 def test_a_company_s_copy(template: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     git(tmp_path, "clone", "--quiet", str(template), "copy")

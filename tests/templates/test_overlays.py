@@ -33,6 +33,7 @@ def container(child: Path) -> dict[str, Any]:
     return pods[0]["containers"][0]
 
 
+@pytest.mark.slow
 def test_dev_runs_on_a_cpu_whatever_comes_first_in_the_base(child: Path) -> None:
     base = child / "deploy/base" / BASES[child.name]
     text = base.read_text(encoding="utf-8")

@@ -186,6 +186,7 @@ def test_a_child(child: Child, check: Callable[[Child], Faults]) -> None:
     assert not lines, "\n".join(lines)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("child", [AnswerSet(*case) for case in SMALL], ids=lambda one: one.id, indirect=True)
 def test_a_child_stays_small(child: Child) -> None:
     """The template's part; scripts of at most 25 lines; five lines in all are wider than 120 characters; 800 KB."""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 import yaml
 
 from tests.answers import AnswerSet
@@ -15,6 +16,7 @@ from tests.templates.checks import workflow_error
 PAGE = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8").split("## One pipeline for all repositories")[1]
 
 
+@pytest.mark.slow
 def test_github_takes_the_company_s_workflow_and_the_child_s_ten_lines(render: Callable[[AnswerSet], Path]) -> None:
     child = render(AnswerSet("service", "plain", ci=("jenkins", "github")))
     copied = (child / ".github/workflows/ci.yml").read_text(encoding="utf-8")

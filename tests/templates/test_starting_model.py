@@ -64,6 +64,7 @@ def test_the_demo_asks_nothing_else() -> None:
         assert sentence in SAID, f"tools/demo.py asks about {sentence!r}: say here what is right"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 @pytest.mark.parametrize("project_type", ["service", "batch"])
 def test_a_reader_grasps_it_at_once(render: Callable[[AnswerSet], Path], project_type: str, framework: str) -> None:

@@ -52,6 +52,7 @@ def checked(
     return release_check.main()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", sampled(REFUSED, every(20), every(3)))
 def test_what_would_hurt_children_is_refused(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -93,6 +94,7 @@ def test_real_updates_of_edited_children_are_let_through(
     assert "update edited children of v1.0.0 ..." in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", sampled(ALLOWED, every(6), every(2)))
 def test_what_children_can_take_is_let_through(
     case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -151,6 +153,7 @@ def test_the_same_files_are_checked_once(
     assert "edited children" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_reviewer_sees_the_rendered_difference(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
