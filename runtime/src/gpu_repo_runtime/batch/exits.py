@@ -66,8 +66,3 @@ def is_refused(error: OSError) -> bool:
 def refusal(name: str, error: OSError) -> Exception:
     """Return what to raise for a file or object of the input: its name, where it may not be read."""
     return BadConfiguration(f"{name} may not be read: {error}") if is_refused(error) else error
-
-
-def is_mistake(error: BaseException) -> bool:
-    """Tell whether an error of the owner's code is one that every other try meets again."""
-    return isinstance(error, MISTAKES)

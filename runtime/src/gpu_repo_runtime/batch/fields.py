@@ -125,7 +125,7 @@ def input_columns(
     there = [*names] if names is not None else [field.key for field in fields if field.key]
     there += [one.key for one in fields if is_json and not one.required and not {one.key, one.name} & {*there}]
     if fields[0].key:
-        fields = _of_class(fields, there, chosen, what)
+        fields = _of_class(fields, there, chosen, what, is_json)
         if input_type.model_config.get("extra") == "forbid":
             rest = set(there) - {*kept, *(name for one in fields for name in (one.key, one.column))}
             if rest:
@@ -164,11 +164,16 @@ def _items(annotation: Any) -> tuple[Any, ...]:
     return tuple(one for one in get_args(annotation) if one is not ...) if is_list else ()
 
 
-def _of_class(fields: Sequence[Field], names: Sequence[str], chosen: Sequence[str], what: str) -> list[Field]:
+def _of_class(
+    fields: Sequence[Field], names: Sequence[str], chosen: Sequence[str], what: str, is_json: bool
+) -> list[Field]:
     renamed = {key: column or key for key, _, column in (word.partition("=") for word in chosen)}
     keys = [field.key for field in fields]
     if unknown := [key for key in renamed if key not in keys]:
         raise BadConfiguration(f"--columns {unknown[0]}: {what} has no such field; it has {listed(keys)}")
+    for one in fields if not is_json else ():
+        if one.key not in renamed and one.key != one.name and {one.key, one.name} <= {*names}:
+            raise BadConfiguration(f"columns {one.key!r} and {one.name!r} are one field of {what}: rename one")
     usual = {one.key: one.name if one.name in names and one.key not in names else one.key for one in fields}
     found = [replace(one, column=(usual | renamed)[one.key]) for one in fields]
     found = [one for one in found if one.column in names or one.key in renamed or one.required]

@@ -13,7 +13,7 @@ from ..contract import ContractError, ran
 from ..interface import Interface
 from ..words import words_of
 from .calling import Caller
-from .exits import DONE, MISTAKES, BadConfiguration, JobError, is_mistake
+from .exits import DONE, MISTAKES, BadConfiguration, JobError
 from .inputs import PLAN, find_files
 from .messages import one_line, say
 from .options import parameters_of
@@ -123,7 +123,7 @@ def load_model(model: Any, device_name: str) -> None:
     except (SystemExit, KeyboardInterrupt) as ended:
         raise BadConfiguration(f"the model ends the process while it loads: {one_line(ended)}") from ended
     except Exception as error:
-        if not is_mistake(error):
+        if not isinstance(error, MISTAKES):
             raise
         traceback.print_exc()
         raise BadConfiguration(f"the model cannot be loaded: {one_line(error)}") from error

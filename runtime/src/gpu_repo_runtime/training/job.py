@@ -13,7 +13,7 @@ from pickle import PicklingError
 from typing import Any
 
 from .. import device
-from ..batch.exits import DONE, BadConfiguration, JobError, Stopped, is_mistake
+from ..batch.exits import DONE, MISTAKES, BadConfiguration, JobError, Stopped
 from ..batch.messages import one_line, say
 from ..batch.stop import Stop
 from .engine import DEFAULTS
@@ -37,7 +37,7 @@ def train_job(options: Namespace) -> int:
     except Exception as error:
         if stop.signal and not isinstance(error, JobError):  # a process that reads ahead got it too
             raise Stopped(stop.signal) from error
-        if not (is_mistake(error) or isinstance(error, MISTAKES_OF_A_TASK)):
+        if not isinstance(error, (*MISTAKES, *MISTAKES_OF_A_TASK)):
             raise
         traceback.print_exc()
         raise BadConfiguration(f"the task fails (above): {one_line(error)}") from error
