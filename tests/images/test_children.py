@@ -1,4 +1,4 @@
-"""A child builds on every image, and its own lint, tests and smoke test pass inside."""
+"""A child builds on every image, and its own checks pass inside; one of them is of the last release, updated."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.answers import TYPES, AnswerSet
+from tests.updates.copiers import run_program
+from tests.updates.family import Family
+from tests.updates.test_family import RELEASED, start
 
 from .conftest import CATALOG, DEFAULT_REGISTRY, ROWS, WANTED, Built
 
@@ -26,6 +29,7 @@ SAMPLE = {
     "plain-cu13": "library",
     "plain-cu12": "service",
 }
+OLD = ("plain-cu12", "service")  # the child of the last release, updated; all others are new
 PAIRS = [(name, kind) for name in ROWS for kind in TYPES if WANTED or SAMPLE.get(name, kind) == kind]
 
 
@@ -71,29 +75,38 @@ def assert_builds_without_a_network(child: Path) -> None:
     run(child, "docker", "build", "--network=none", "--target=packages", ".")
 
 
+def updated(family: Family, path: Path, answers: AnswerSet) -> None:
+    """Make a child of the last release and update it, as the platform team's program does."""
+    child = start(family, path, RELEASED[-1], answers)
+    options = ["--to", family.work_tree, "--repository", str(path)]
+    done = run_program("safe_update", options, path, family.copier.environment())
+    assert done.returncode == 0, done.stdout + done.stderr
+    child.commit("Update")
+
+
 @pytest.mark.parametrize(("image", "project_type"), PAIRS, indirect=["image"], scope="session")
 def test_a_child_builds_and_passes_its_own_checks(
-    image: Built, render: Callable[[AnswerSet], Path], project_type: str, tmp_path: Path
+    image: Built, render: Callable[[AnswerSet], Path], family: Family, project_type: str, tmp_path: Path
 ) -> None:
-    """The child's Dockerfile names this image, builds, and lint, tests and smoke test pass in its container."""
+    """The child's Dockerfile names this image, builds, and lint, tests, smoke test and probe pass in its container."""
     answers = answers_for(image, project_type)
     child = tmp_path / answers.project_name
-    shutil.copytree(render(answers), child, symlinks=True)
+    if (image.name, project_type) == OLD:
+        updated(family, child, answers)
+    else:
+        shutil.copytree(render(answers), child, symlinks=True)
+        subprocess.run(["git", "init", "--quiet", str(child)], check=True)
     assert f"ARG BASE_IMAGE={DEFAULT_REGISTRY}/{image.name}:" in (child / "Dockerfile").read_text(), answers.id
-    subprocess.run(["git", "init", "--quiet", str(child)], check=True)
-    before = {tag for local in image.client.images.list() for tag in local.tags}
     try:
         run(child, "scripts/build")
         assert_labels_of_its_own(image, answers)
         run(child, "scripts/lint")
         assert " passed" in run(child, "scripts/test")
         assert " passed" in run(child, "scripts/smoke")
+        if project_type == "service":
+            assert "started, answered and stopped" in run(child, "scripts/probe")
         assert not (child / ".venv").exists(), "the checks ran outside the image"
         assert_builds_without_a_network(child)
     finally:
-        made = {tag for local in image.client.images.list() for tag in local.tags} - before
-        for tag in made:
-            if answers.project_name in tag:
-                subprocess.run(["docker", "image", "rm", "--force", tag], check=False, capture_output=True)
-        if os.geteuid() == 0:
-            shutil.rmtree(child, ignore_errors=True)
+        made = [tag for local in image.client.images.list() for tag in local.tags if answers.project_name in tag]
+        subprocess.run(["docker", "image", "rm", "--force", *made], check=False, capture_output=True)

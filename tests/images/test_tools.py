@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import copy
-import fnmatch
 import json
 import os
 import subprocess
@@ -102,15 +101,6 @@ def test_a_lock_names_what_changed_since_the_last_release(tmp_path: Path) -> Non
         assert second.startswith("  nvidia-nvshmem-cu13: ")
         assert second.endswith(" -> gone")
         parent.commit()
-
-
-def test_each_trim_names_rows_and_packages_that_there_are() -> None:
-    """A misspelt one takes nothing out, and the image grows in silence."""
-    names = [row["name"] for row in CATALOG["images"]]
-    pins = {pin for name in ROWS for pin in read_lock(FOLDER / name / "requirements.lock")}
-    for trim in CATALOG["trims"]:
-        assert set(trim.get("images", [])) <= set(names), trim
-        assert [glob for glob in trim["packages"] if not fnmatch.filter(pins, glob)] == [], trim
 
 
 def test_an_unknown_image_names_the_known_ones_and_a_retired_one_is_not_built() -> None:
