@@ -54,8 +54,8 @@ scan: $(READY) ## look for known vulnerabilities in built images with Trivy (IMA
 	@$(IMAGE_TOOLS) sbom --scan $(CHOSEN)
 
 .PHONY: test-images
-test-images: $(READY) ## build the base images and test them (needs a Docker Engine; IMAGE=name for one row)
+test-images: $(READY) ## build the base images and test them (needs a Docker Engine; IMAGE=name for one row, TESTS=file for some)
 	@.ci/room test-images
 	@$(PYTHON) -m tests.needs test-images docker
-	@PYTHONPATH=base-images $(PYTHON) -m pytest -m images -p no:cacheprovider tests/images tests/jenkins tests/service \
-	    $(if $(filter-out plain-cu13,$(IMAGE)),,tests/journeys) $(ARGS)
+	@PYTHONPATH=base-images $(PYTHON) -m pytest -m images -p no:cacheprovider $(or $(TESTS),tests/images tests/service \
+	    tests/ci/test_real_docker.py $(if $(filter-out plain-cu13,$(IMAGE)),,tests/journeys)) $(ARGS)
