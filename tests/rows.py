@@ -5,12 +5,15 @@ The five images and the cache that built them take some 45 GB; the largest alone
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 
 import pytest
 
+COMMON = re.compile(r"debian\.sh install (image|installer) ")
 DROP = "DROP_IMAGES"  # set to 1, an image and the build cache go as soon as its tests are done
 
 
@@ -41,16 +44,13 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 
 def drop(row: str) -> None:
-    """Remove the images of a row and what building it left in the cache. Raises CalledProcessError.
-
-    The stages that all rows begin with are small and used most: they stay.
-    """
-    listed = _docker("image", "ls", "--format", "{{.Repository}}:{{.Tag}}", f"registry.example.com/*/{row}").split()
-    names = [name for name in listed if not name.endswith(":<none>")]  # these go with the prune
-    if names:
-        _docker("image", "rm", "--force", *names)
+    """Remove the images of a row and what is cached but the first steps of all rows. Raises CalledProcessError."""
+    if images := _docker("image", "ls", "--quiet", f"registry.example.com/*/{row}").split():
+        _docker("image", "rm", "--force", *images)
     _docker("image", "prune", "--force")
-    _docker("builder", "prune", "--all", "--force", "--keep-storage=1500MB")
+    steps = json.loads(_docker("system", "df", "--verbose", "--format={{json .BuildCache}}"))
+    gone = [one["ID"] for one in steps if not COMMON.search(one["Description"])]
+    _docker("builder", "prune", "--all", "--force", f"--filter=id={'|'.join(gone)}")
 
 
 def _docker(*command: str) -> str:

@@ -207,7 +207,6 @@ def test_a_column_with_the_name_of_the_field_or_its_alias(made, tmp_path, out, a
         output, given = Output(out.path / keys / name), rows.get(keys, [*rows["Size"], *rows["size"]])
         assert made(model)("--input", write(tmp_path / name, given), "--output", output.path) == 0
         assert {row["prediction"] for row in output.rows()} == {2.5}, (keys, name)
-    (tmp_path / "a.jsonl").unlink()
     for name, given in rows.items():
         write(tmp_path / f"{name}_of_two.csv", given)
     assert made(model)("--input", tmp_path / "*_of_two.csv", "--output", out.path / "two") == 78
