@@ -27,6 +27,13 @@ def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return own.parent if os.environ.get("PYTEST_XDIST_WORKER") else own
 
 
+def program(path: Path, text: str) -> None:
+    """Write an executable file, with the folders above it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o755)
+
+
 def once(folder: Path, make: Callable[[Path], object]) -> Path:
     """Let the first who asks `make` the folder, the others wait; what failed is made again by the next."""
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +13,8 @@ import pytest
 from tests.answers import AnswerSet
 from tests.batch.conftest import RUNTIME, Output
 from tests.sampling import every, sampled
+from tests.shared import program
+from tests.templates.own import own_copy, run, stand_in
 
 EARLIER = """
 import sys
@@ -62,33 +63,26 @@ def test_tests_of_version_0_2_go_on_working(environment: dict[str, str], tmp_pat
 @pytest.fixture
 def repository(render: Callable[[AnswerSet], Path], tmp_path: Path) -> Path:
     """Return a repository whose .venv is this Python, with the runtime's source."""
-    child = tmp_path / "repository"
-    shutil.copytree(render(AnswerSet("batch", "plain")), child)
-    python = child / ".venv" / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{RUNTIME}" exec "{sys.executable}" "$@"\n')
-    python.chmod(0o755)
+    child = own_copy(render(AnswerSet("batch", "plain")), tmp_path)
+    text = f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{RUNTIME}" exec "{sys.executable}" "$@"\n'
+    program(child / ".venv/bin/python", text)
     (child / "sub" / "folder").mkdir(parents=True)
     return child
 
 
-def script(repository: Path, place: Path, *command: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def script(repository: Path, place: Path, words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Call a script of the repository from a place."""
-    clean = {k: v for k, v in os.environ.items() if k not in ("VIRTUAL_ENV", "PYTHONPATH", "RUN_IN")}
-    own = clean | {"DEVICE": "cpu"} | environment
-    called = [os.path.relpath(repository / command[0], place), *command[1:]]
-    return subprocess.run(called, cwd=place, env=own, capture_output=True, text=True)
+    called = f'cd "{place}" && {os.path.relpath(repository, place)}/scripts/{words}'
+    return run(repository, called, DEVICE="cpu", **environment)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "where", sampled(["repository", "repository/sub/folder", "elsewhere"], ["repository/sub/folder"])
-)
+@pytest.mark.parametrize("where", sampled(["child", "child/sub/folder", "elsewhere"], ["child/sub/folder"]))
 def test_relative_paths_are_of_the_folder_where_the_person_stands(repository: Path, tmp_path: Path, where: str) -> None:
     place = tmp_path / where
     place.mkdir(exist_ok=True)
     (place / "a.txt").write_text("rain and wind\n")
-    done = script(repository, place, "scripts/run", "--input", "a.*", "--output", "out", "--workers", "2")
+    done = script(repository, place, "run --input 'a.*' --output out --workers 2")
     assert done.returncode == 0, done.stderr
     assert len(Output(place / "out").rows()) == 1
     assert {path.name for path in place.iterdir()} >= {"a.txt", "out"}
@@ -96,26 +90,22 @@ def test_relative_paths_are_of_the_folder_where_the_person_stands(repository: Pa
 
 @pytest.mark.slow
 def test_the_other_scripts_do_not_depend_on_the_place(repository: Path) -> None:
-    done = script(repository, repository / "sub", "scripts/probe")
+    done = script(repository, repository / "sub", "probe")
     assert done.returncode == 0, done.stderr
     assert (repository / "build" / "probe" / "result" / "_SUCCESS").exists()
 
 
 def test_what_no_container_would_see_is_refused(repository: Path, tmp_path: Path) -> None:
-    done = script(repository, tmp_path, "scripts/run", "--input", "a.txt", "--output", "out", RUN_IN="docker")
+    done = script(repository, tmp_path, "run --input a.txt --output out", RUN_IN="docker")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert f"a container sees only this repository: call it from {repository}" in done.stderr
 
 
-def test_the_names_of_settings_reach_a_container(repository: Path, tmp_path: Path) -> None:
+def test_the_names_of_settings_reach_a_container(repository: Path) -> None:
     """From there they go on to the nodes of a Ray cluster."""
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    (programs / "docker").write_text('#!/bin/sh\n[ "$1" != run ] || echo "$@"; [ "$1" != run ] || env\n')
-    (programs / "docker").chmod(0o755)
+    stand_in(repository, "docker", '[ "$1" != run ] || echo "$@"; [ "$1" != run ] || env')
     (repository / ".env").write_text("ROUNDS=3\nTOKEN=abc\n")
-    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
-    done = script(repository, repository, "scripts/run", "--input", "a.txt", RUN_IN="docker", PATH=path)
+    done = script(repository, repository, "run --input a.txt", RUN_IN="docker")
     assert done.returncode == 0, done.stderr
     options, *environment = done.stdout.splitlines()
     assert {"JOB_SETTINGS", "ROUNDS", "TOKEN"} <= set(options.split()), options

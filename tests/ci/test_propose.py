@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -11,7 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.answers import AnswerSet
+from tests.ci.children import commit
 from tests.conftest import git
+from tests.shared import program
+from tests.templates.own import own_copy, run, stand_in
 
 UPDATE = r"""#!/usr/bin/env bash
 echo "the report"
@@ -20,32 +22,23 @@ sed -i 's/^_commit: .*/_commit: v9.9.9/' .copier-answers.yml
 echo '<<<<<<< HEAD' >>renovate.json
 exit "$CODE"
 """
-GH = '#!/usr/bin/env bash\necho "token $GH_TOKEN: $*" >"$HOME/request"\n[[ -z ${GH_FAILS:-} ]]\n'
+GH = 'echo "token $GH_TOKEN: $*" >"$HOME/request"\n[[ -z ${GH_FAILS:-} ]]'
 HOOK = '#!/bin/sh\ntest -z "$GIT_PUSH_OPTION_0" || echo "$GIT_PUSH_OPTION_0 $GIT_PUSH_OPTION_1" >"$HOME/request"\n'
 BRANCH = "template/v9.9.9"
 pytestmark = pytest.mark.slow
 Propose = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def program(path: Path, text: str) -> None:
-    """Write an executable file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
-    path.chmod(0o755)
-
-
 @pytest.fixture
 def propose(render: Callable[[AnswerSet], Path], tmp_path: Path) -> Propose:
     """Return a function that runs the script in a fresh clone of a child that is on a host."""
-    child = tmp_path / "child"
-    shutil.copytree(render(AnswerSet("library", "plain", ci=("jenkins", "github", "gitlab"), update_job=True)), child)
+    answers = AnswerSet("library", "plain", ci=("jenkins", "github", "gitlab"), update_job=True)
+    child = own_copy(render(answers), tmp_path, commit=True)
     program(child / "scripts" / "update", UPDATE)
-    git(child, "init", "--quiet", "--initial-branch=main")
-    git(child, "add", "--all")
-    git(child, "-c", "user.name=O", "-c", "user.email=o@example.com", "commit", "--quiet", "--message=Start")
-    program(tmp_path / "bin" / "gh", GH)
+    commit(child, "Update")
+    stand_in(child, "gh", GH)
 
-    def run(host: str, code: int, **more: str) -> subprocess.CompletedProcess[str]:
+    def proposed(host: str, code: int, **more: str) -> subprocess.CompletedProcess[str]:
         origin, work = tmp_path / host / "child.git", tmp_path / "work"
         if not origin.exists():
             git(child, "clone", "--quiet", "--bare", str(child), str(origin))
@@ -53,11 +46,9 @@ def propose(render: Callable[[AnswerSet], Path], tmp_path: Path) -> Propose:
             program(origin / "hooks" / "pre-receive", HOOK)
         shutil.rmtree(work, ignore_errors=True)
         git(child, "clone", "--quiet", str(origin), str(work))
-        path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
-        given = {"PATH": path, "HOME": str(tmp_path), "UPDATE_TOKEN": "t0ken", "CODE": str(code), **more}
-        return subprocess.run(["scripts/propose"], cwd=work, env=given, capture_output=True, text=True, check=False)
+        return run(work, "scripts/propose", **{"UPDATE_TOKEN": "t0ken", "CODE": str(code)} | more)
 
-    return run
+    return proposed
 
 
 def branches(origin: Path) -> list[str]:

@@ -55,6 +55,12 @@ def test_data_that_gitignore_matches_is_missed_before_it_is_published(child: Chi
     child.sh("""printf '\\n[tool.hatch.build]\\nartifacts = ["*.csv"]\\n' >>pyproject.toml && scripts/package""")
 
 
+def test_a_wheel_that_declares_too_little_is_not_packaged(child: Child) -> None:
+    child.sh("cp pyproject.toml ../pyproject.toml && sed -i '/numpy>=2/d' pyproject.toml")
+    child.refused("scripts/package", "cannot be imported with only the packages that pyproject.toml declares")
+    child.sh("! test -e build/proof/package && mv ../pyproject.toml pyproject.toml")
+
+
 def test_a_copy_of_the_folder_does_not_run_the_code_of_the_first(child: Child) -> None:
     child.sh("cp -r . ../copied && cd ../copied && scripts/setup", expect="making .venv")
     child.sh("cd ../copied && mv ../copied ../moved && cd ../moved && ! scripts/test", expect="run scripts/setup")

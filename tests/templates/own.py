@@ -8,12 +8,12 @@ import subprocess
 from pathlib import Path
 
 from tests.conftest import git
+from tests.shared import program
 
 
 def own_copy(source: Path, folder: Path, commit: bool = False) -> Path:
-    """Copy a rendered child into a new folder, beside a folder `bin` for stand-ins; commit it as its owner would."""
+    """Copy a rendered child into a new folder; commit it as its owner would."""
     child = Path(shutil.copytree(source, folder / "child"))
-    (folder / "bin").mkdir()
     if commit:
         git(child, "init", "--quiet", "--initial-branch=main")
         git(child, "add", "--all")
@@ -21,15 +21,13 @@ def own_copy(source: Path, folder: Path, commit: bool = False) -> Path:
     return child
 
 
-def stand_in(child: Path, name: str, text: str, program: str = "bash") -> None:
+def stand_in(child: Path, name: str, text: str, language: str = "bash") -> None:
     """Let a program be this script."""
-    file = child.parent / "bin" / name
-    file.write_text(f"#!/usr/bin/env {program}\n{text}\n", encoding="utf-8")
-    file.chmod(0o755)
+    program(child.parent / "bin" / name, f"#!/usr/bin/env {language}\n{text}\n")
 
 
 def run(child: Path, script: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    """Run a line of bash in the child with these variables alone; the stand-ins are first on PATH."""
+    """Run a line of bash in the child with these variables alone; stand-ins in bin/ beside it are first on PATH."""
     path = f"{child.parent / 'bin'}{os.pathsep}{os.environ['PATH']}"
     environment = {"PATH": path, "HOME": str(child.parent), "LANG": "C.UTF-8", **variables}
     return subprocess.run(

@@ -10,6 +10,7 @@ import pytest
 
 from tests.answers import AnswerSet
 from tests.sampling import every, sampled
+from tests.shared import program
 from tests.templates.own import own_copy, run
 
 
@@ -18,10 +19,7 @@ def child(render: Callable[[AnswerSet], Path], tmp_path: Path) -> Path:
     """Return a library in a folder with a space, an accent and a quote, whose .venv is that of these tests."""
     (tmp_path / "thé ' projects").mkdir()
     child = own_copy(render(AnswerSet("library", "plain")), tmp_path / "thé ' projects")
-    (child / ".venv/bin").mkdir(parents=True)
-    program = child / ".venv/bin/python"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
-    program.chmod(0o755)
+    program(child / ".venv/bin/python", f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     return child
 
 
