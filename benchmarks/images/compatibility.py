@@ -1,8 +1,7 @@
 """Which packages that people add fit which image: `make compatibility` writes base-images/compatibility.json.
 
 Each package of the catalogue's list is resolved with uv under each row's constraints, wheels only, for the image's
-Python; then its files are checked by the rules of base-install. Where the newest version does not fit, older ones are
-tried.
+Python; base-install's rules check its files. Where the newest version does not fit, older ones are tried.
 """
 
 from __future__ import annotations
@@ -13,14 +12,15 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from base_install.fit import Image, cuda_named_in, misfits, read_image
-from image_tools.catalog import FOLDER, find_row, live_rows, lock_path, program, read_catalog, sha256_of
+from image_tools.catalog import FOLDER, live_rows, lock_path, program, read_catalog, sha256_of
 from image_tools.plan import write_plan
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -31,6 +31,7 @@ RESULT = FOLDER / "compatibility.json"
 AT_ONCE, TRIES = 6, 8  # what takes time is the index; how many series of versions are tried
 PLATFORM = "x86_64-manylinux_2_40"
 FRAMEWORKS = {"torch", "tensorflow"}
+MadeFor = Callable[[str, str], frozenset[str]]  # of a package and its version: the CUDA majors that its files name
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,8 @@ class Fit:
 
 
 def uv_pip(verb: str, python: str, *options: str, text: str = "") -> subprocess.CompletedProcess[str]:
-    """Run uv for the images: wheels alone, for their Python and their system."""
-    where = ["--python-version", python, "--python-platform", PLATFORM, "--only-binary", ":all:"]
+    """Run uv for the images: released wheels alone, for their Python and their system."""
+    where = ["--python-version", python, "--python-platform", PLATFORM, "--only-binary=:all:", "--prerelease=disallow"]
     command = [program("uv"), "pip", verb, "--quiet", *where, *options]
     return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
 
@@ -65,20 +66,20 @@ def cuda_of(name: str, version: str, python: str) -> frozenset[str]:
         return frozenset(major for library in Path(folder).rglob("*.so*") for major in cuda_named_in(library))
 
 
-def refusal(name: str, pins: dict[str, str], image: Image, python: str) -> str:
+def refusal(name: str, pins: dict[str, str], image: Image, made_for: MadeFor) -> str:
     """Return why base-install refuses what uv resolved, or the image lacks its framework; "" where it fits."""
     if brought := sorted(FRAMEWORKS & pins.keys() - image.held.keys()):
         return f"needs {brought[0]}, which the image does not contain"
     versions = {canonicalize_name(package): Version(version) for package, version in sorted(pins.items())}
     if refused := next(misfits(versions, image), ""):
         return refused
-    made_for = cuda_of(name, pins[name], python)
-    if made_for and image.cuda not in made_for:
-        return f"is built for CUDA {min(made_for)}; the image has CUDA {image.cuda}"
+    majors = made_for(name, pins[name])
+    if majors and image.cuda not in majors:
+        return f"is built for CUDA {min(majors)}; the image has CUDA {image.cuda}"
     return ""
 
 
-def fit(requirement: str, image: Image, constraints: Path, python: str) -> Fit:
+def fit(requirement: str, image: Image, resolved: Callable[[str], dict[str, str]], made_for: MadeFor) -> Fit:
     """Return what an image takes of a package: the newest version that nothing refuses."""
     name = canonicalize_name(re.split(r"[\[<>=! ]", requirement)[0])
     print(f"compatibility: {requirement} on {image.name}", file=sys.stderr)
@@ -86,11 +87,10 @@ def fit(requirement: str, image: Image, constraints: Path, python: str) -> Fit:
         return Fit(str(image.held[name]), "in the image")
     why, limit = "", ""
     for _ in range(TRIES):
-        pins = resolve(f"{requirement}{limit}", constraints, python)
+        pins = resolved(f"{requirement}{limit}")
         if name not in pins:
             break
-        refused = refusal(name, pins, image, python)
-        if not refused:
+        if not (refused := refusal(name, pins, image, made_for)):
             return Fit(pins[name], why)
         why = why or f"{pins[name]} {refused}"
         limit = f"<{'.'.join(pins[name].split('.')[:2])}"
@@ -106,10 +106,11 @@ def measure(catalog: dict[str, Any], names: list[str]) -> dict[str, Any]:
         for row in rows:
             write_plan(catalog, row, Path(folder) / row["name"])
             facts = Path(folder) / row["name"] / "facts"
+            resolved = partial(resolve, constraints=facts / "constraints.txt", python=python)
+            given = read_image(facts), resolved, partial(cuda_of, python=python)
             for one in catalog["compatibility"]:
                 requirement = one.get("requires", one["name"]).replace("NN", row["cuda"].split(".")[0])
-                given = requirement, read_image(facts), facts / "constraints.txt", python
-                jobs[one["name"], row["name"]] = pool.submit(fit, *given)
+                jobs[one["name"], row["name"]] = pool.submit(fit, requirement, *given)
         for (name, row_name), job in jobs.items():
             found[name][row_name] = asdict(job.result())
     locks = {row["name"]: sha256_of(lock_path(row["name"])) for row in rows}
@@ -118,13 +119,12 @@ def measure(catalog: dict[str, Any], names: list[str]) -> dict[str, Any]:
 
 def main() -> None:
     """Resolve everything again, or the rows that are named, and write the result."""
+    catalog = read_catalog()
+    known = [row["name"] for row in live_rows(catalog)]
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--image", action="append", default=[], help="rows; all when left out")
+    parser.add_argument("--image", action="append", default=[], choices=known, help="rows; all when left out")
     parser.add_argument("--result", type=Path, default=RESULT)
     options = parser.parse_args()
-    catalog = read_catalog()
-    for name in options.image:
-        find_row(catalog, name)
     made = measure(catalog, options.image)
     if options.image:
         before = json.loads(options.result.read_text(encoding="utf-8"))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
+from base_install.fit import read_image
 from image_tools.catalog import FOLDER, find_row, live_rows, lock_path, read_lock, sha256_of
 from image_tools.plan import write_plan
 
-from benchmarks.images import compatibility
-from benchmarks.images.compatibility import Fit
+from benchmarks.images.compatibility import Fit, fit
 
 from .conftest import CATALOG
 
@@ -44,16 +43,14 @@ def test_the_page_is_of_the_locks_and_of_the_list_and_every_no_has_its_reason() 
     ids=["fits", "without CUDA", "new parts", "another CUDA", "an older one", "a copy", "a framework", "none"],
 )
 def test_a_package_is_judged_as_base_install_would(
-    versions: list[dict[str, str]], cuda: set[str], expected: Fit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    versions: list[dict[str, str]], cuda: set[str], expected: Fit, tmp_path: Path
 ) -> None:
     """The newest version that fits; an older one where only that does, as of XGBoost."""
     write_plan(CATALOG, find_row(CATALOG, "plain-cu13"), tmp_path / "plan")
-    facts, left = tmp_path / "plan" / "facts", list(versions)
+    image, left = read_image(tmp_path / "plan" / "facts"), list(versions)
 
-    def resolve(requirement: str, *_: Any) -> dict[str, str]:
+    def resolved(requirement: str) -> dict[str, str]:
         assert ("<" in requirement) == (len(left) < len(versions)), "each try asks for an older series"
         return left.pop(0) if left else {}
 
-    monkeypatch.setattr(compatibility, "resolve", resolve)
-    monkeypatch.setattr(compatibility, "cuda_of", lambda *_: frozenset(cuda))
-    assert compatibility.fit("p", compatibility.read_image(facts), facts / "constraints.txt", "3.13") == expected
+    assert fit("p", image, resolved, lambda *_: frozenset(cuda)) == expected
