@@ -68,22 +68,6 @@ def resolve(name: str, packages: list[str], folder: Path) -> str:
     return (folder / "requirements.lock").read_text()
 
 
-def test_a_lock_that_would_change_the_image_is_rejected(image: Built, container: Container) -> None:
-    """Another version of NumPy, the framework or a CUDA library: one line with both versions and the ways out."""
-    pins = installed_pins(CATALOG, image.name)
-    names = ["numpy", next(name for name in pins if name.startswith("nvidia-cuda-runtime"))]
-    names += [name for name in ("torch", "tensorflow") if name in pins]
-    for name in names:
-        message = f"{name}: the lock has 1.0, the image has {pins[name].version}"
-        code, output = install(container, f"{name}==1.0 {HASH}\n")
-        assert (code, message in output) == (1, True), f"{image.name}: {name} gave {code}: {output}"
-        assert len(output.strip().splitlines()) == 1, f"{image.name}: more than one line: {output}"
-        for way_out in ("scripts/lock", "copier update -d framework", "-d gpu_driver", "BASE_IMAGE"):
-            assert way_out in output, f"{image.name}: the message does not name {way_out}"
-    changed = [entry["Path"] for entry in container.diff() or [] if not entry["Path"].startswith("/tmp")]
-    assert not changed, f"{image.name}: a rejected lock changed {changed}"
-
-
 def test_what_other_platforms_need_is_no_conflict(image: Built, container: Container) -> None:
     """A pin for another platform in a universal lock is passed over; the lock of the base itself installs nothing."""
     other = f'nvidia-npp==99.1 ; sys_platform == "win32" {HASH}\n'
@@ -131,10 +115,14 @@ def test_a_child_builds_and_a_changed_line_is_one_small_layer(image: Built, tmp_
     assert layers[0][: len(base)] == layers[1][: len(base)] == base, f"{image.name}: children do not share the base"
     assert layers[0][:-1] == layers[1][:-1], f"{image.name}: more than one layer moved"
     assert layers[0][-1] != layers[1][-1], f"{image.name}: the change is in no layer"
-    (tmp_path / "requirements.lock").write_text(f"numpy==1.0 {HASH}\n")
+    held = {name: pin.version for name, pin in installed_pins(CATALOG, image.name).items()}
+    cuda = next(name for name in held if name.startswith("nvidia-cuda-runtime"))
+    names = [name for name in ("numpy", cuda, "torch", "tensorflow") if name in held]
+    (tmp_path / "requirements.lock").write_text("".join(f"{name}==1.0 {HASH}\n" for name in names))
     refused = build(f"child-of-{image.name}:refused")
     assert refused.returncode != 0
-    assert "numpy: the lock has 1.0" in refused.stderr, refused.stderr[-2000:]
+    for name in names:
+        assert f"{name}: the lock has 1.0, the image has {held[name]}" in refused.stderr, refused.stderr[-2000:]
     for number in (1, 2):
         image.client.images.remove(f"child-of-{image.name}:{number}", force=True)
 
