@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from . import cosign, registry
+from .ca_certificates import check_roots
 from .catalog import BUILD, ImageError, differences, find_row
 from .plan import OCI_PREFIX, labels, platform_of
 from .provenance import check_provenance, predicate
 from .push import push_signed, staging_of, told_or_pushed
 from .record import RECORD, Pushed, check_writable, entry, read_record, write_entry
-from .roots import check_roots
 from .sbom import packages_id, packages_of, write_sbom
 from .smoke import check_record, demanded, pull, smoke_digest, told_record
 

@@ -10,9 +10,9 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from ca_certificates import added_roots
 from file_times import FILE_TIME, set_times
 from install_layer import KIT, PLAN, SITE
-from roots import added_roots
 
 INSTALLER = KIT / "opt/installer"
 RECIPE, BASE, PROGRAMS = Path("/build/recipe"), Path("/opt/base"), Path("/usr/local/bin")

@@ -1,6 +1,6 @@
 """Build step: the roots of trust that an image has beyond those of Debian's ca-certificates.
 
-As a program: roots.py reject|allow   (what to do about one that base-images/ca does not contain)
+As a program: ca_certificates.py reject|allow   (what to do about one that base-images/ca does not contain)
 """
 
 import hashlib

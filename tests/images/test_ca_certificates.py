@@ -15,10 +15,10 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_pri
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
-from image_tools import roots as allowed
+from image_tools.ca_certificates import check_roots
 from image_tools.catalog import FOLDER, ImageError, find_row
 from image_tools.plan import write_plan
-from recipe.install.roots import added_roots
+from recipe.install.ca_certificates import added_roots
 
 from .conftest import CATALOG, Built
 
@@ -57,20 +57,19 @@ def test_a_root_that_is_not_debians_is_listed_with_its_subject(tmp_path: Path) -
     assert [one["sha256"] for one in found] == sorted(expected)
 
 
-def test_no_tag_for_a_root_that_nobody_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(allowed, "NAMED", tmp_path)
+def test_no_tag_for_a_root_that_nobody_named(tmp_path: Path) -> None:
     company, machine = certificate("Company"), certificate("Build machine")
     listed = [{"sha256": one.fingerprint(SHA256()).hex(), "subject": "CN=x"} for one in (company, machine)]
-    allowed.check_roots("image", record([]))
+    check_roots("image", record([]), tmp_path)
     with pytest.raises(ImageError, match=r"trusts CN=x \(sha256 [0-9a-f]{64}\), CN=x .* no tag was set"):
-        allowed.check_roots("image", record(listed))
+        check_roots("image", record(listed), tmp_path)
     write(tmp_path / "company.crt", company)
-    allowed.check_roots("image", record(listed[:1]))
+    check_roots("image", record(listed[:1]), tmp_path)
     with pytest.raises(ImageError, match=f"sha256 {listed[1]['sha256']}"):
-        allowed.check_roots("image", record(listed))
+        check_roots("image", record(listed), tmp_path)
     for told in (None, "none", 3, ["x"]):
         with pytest.raises(ImageError, match="does not list its roots of trust"):
-            allowed.check_roots("image", record(told))
+            check_roots("image", record(told), tmp_path)
 
 
 @pytest.mark.images
