@@ -13,6 +13,7 @@ from copier import run_copy
 from tests.conftest import git
 
 OWN = {
+    "name": "ACME",
     "registry": "registry.acme.test/ai",
     "ci": ["github", "gitlab"],
     "updates": "https://git.acme.test/platform/gpu-family.git",
@@ -47,6 +48,7 @@ def test_a_company_s_copy(template: Path, tmp_path: Path) -> None:
     run_copy(str(copy), child, data={"project_name": "first"}, defaults=True, quiet=True, vcs_ref="HEAD")
     assert yaml.safe_load((child / ".copier-answers.yml").read_text())["registry"] == OWN["registry"]
     assert f"ARG BASE_IMAGE={OWN['registry']}/" in (child / "Dockerfile").read_text()
+    assert 'authors = [{ name = "ACME" }]\n' in (child / "pyproject.toml").read_text()
     assert not (child / "Jenkinsfile").exists()
     assert "|| 'acme-gpu' }}" in (child / ".github/workflows/ci.yml").read_text()
     assert "GPU_TAG: acme-gpu\n" in (child / ".gitlab-ci.yml").read_text()

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import demo
-import numpy as np
 import pytest
 from gpu_repo_runtime import testing
 
-from tests.answers import FRAMEWORKS, AnswerSet
+from tests.answers import FRAMEWORKS, TYPES, AnswerSet
 from tests.shared import once, shared_folder
 
 # Of the demo and of READMEs.
@@ -29,16 +28,13 @@ SAID = {
     "The team won the match by one goal": "sport",
 }
 
-# Prints vectors and answers of the model of a child; run by a Python that has its framework.
+# Prints the answers of the model of a child; run by a Python that has its framework.
 ASKED = """
 import json, sys
-import numpy as np
 from started.model import Model
 model = Model()
 model.load("cpu")
-texts = json.loads(sys.argv[1])
-vectors = np.asarray(model.embed(texts))[: len(texts)]
-print(json.dumps([vectors.tolist(), [[one.label, one.score] for one in model.predict(texts)]]))
+print(json.dumps([[one.label, one.score] for one in model.predict(json.loads(sys.argv[1]))]))
 """
 
 
@@ -66,15 +62,15 @@ def test_the_demo_asks_nothing_else() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-@pytest.mark.parametrize("project_type", ["service", "batch"])
+@pytest.mark.parametrize("project_type", TYPES)
 def test_a_reader_grasps_it_at_once(render: Callable[[AnswerSet], Path], project_type: str, framework: str) -> None:
     answers = AnswerSet(project_type, framework)
     child = render(answers)
     text = (child / "src" / answers.package_name / "model.py").read_text(encoding="utf-8")
-    model = [line for line in text.partition("class Model:")[2].splitlines() if line.strip()]
-    assert len(model) <= 25, f"{answers.id}: class Model has {len(model)} lines"
+    lines = [line for line in text.splitlines() if line.strip()]
+    assert len(lines) <= 30, f"{answers.id}: model.py has {len(lines)} lines"
     names = [path.name for path in child.rglob("*") if path.is_file()]
-    assert [name for name in names if "weights" in name] == ["weights"], names  # scripts/weights
+    assert not [name for name in names if "weights" in name and name != "weights"], names  # scripts/weights
 
 
 @pytest.fixture
@@ -108,9 +104,7 @@ def test_a_framework_computes_what_numpy_does(
     environment = os.environ | {"PYTHONPATH": str(child / "src"), "JAX_PLATFORMS": "cpu"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    vectors, answers = json.loads(done.stdout)
-    ours = np.asarray(model.embed(texts))
-    np.testing.assert_allclose(np.array(vectors)[:, : ours.shape[1]], ours, rtol=0, atol=1e-5)
+    labels, scores = zip(*json.loads(done.stdout), strict=True)
     here = model.predict(texts)
-    assert [label for label, _ in answers[:-1]] == [one.label for one in here[:-1]]
-    assert [score for _, score in answers] == pytest.approx([one.score for one in here], abs=1e-5)
+    assert list(labels) == [one.label for one in here]
+    assert list(scores) == pytest.approx([one.score for one in here], abs=1e-5)

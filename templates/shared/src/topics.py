@@ -1,6 +1,5 @@
 TOPICS = {
     "computing": "class code computer error file function functions loop module program",
-    "food": "bread cheese cook dinner eat fruit meat recipe salt soup",
     "sport": "ball game goal match player race score team win won",
     "weather": "cloud cold forecast rain snow storm sun temperature warm wind",
 }
