@@ -73,6 +73,11 @@ class Child:
                 output = self.sh(block.text, block.where, block.value)
         return output
 
+    def shown(self, section: str, language: str) -> list[str]:
+        """Return the page's blocks of a section for other places than this repository."""
+        found = [block for block in self.blocks if (block.section, block.language) == (section, language)]
+        return [block.text for block in found if block.mark == "not run"]
+
     def snippets(self, language: str) -> list[str]:
         """Return the code blocks of the repository's own README in a language; they have no marks."""
         found = SNIPPET.findall(self.path("README.md").read_text(encoding="utf-8"))

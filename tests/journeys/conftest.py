@@ -36,16 +36,27 @@ def move_environment(source: Path, target: Path) -> None:
             path.write_bytes(content.replace(str(source).encode(), str(target).encode()))
 
 
+def own_copy(ready: Path, folder: Path, page: Path | None = None, variant: str = "") -> Child:
+    """Return a copy of a repository that is set up, in a folder of its own."""
+    copy = shutil.copytree(ready, folder / ready.name, symlinks=True, copy_function=copied)
+    move_environment(ready, copy)
+    return Child(copy, page, variant)
+
+
 @pytest.fixture(scope="session")
-def set_up(render: Callable[[AnswerSet], Path], shared: Path) -> Callable[[str, str], Path]:
+def set_up(
+    render: Callable[[AnswerSet], Path], shared: Path, request: pytest.FixtureRequest
+) -> Callable[[str, str], Path]:
     """Return a function that renders a repository of a type with a framework, commits it, and sets it up."""
 
     def of(kind: str, framework: str) -> Path:
+        build = f" --framework {request.getfixturevalue('torch_build')}" if framework == "torch" else ""
+
         def make(folder: Path) -> None:
             shutil.copytree(
                 render(AnswerSet(kind, framework, project_name=NAMES[kind], training=kind == "batch")), folder
             )
-            Child(folder).sh(f"{COMMIT} && scripts/setup")
+            Child(folder).sh(f"{COMMIT} && scripts/setup{build}")
 
         return once(shared / "journeys" / framework / NAMES[kind], make)
 
@@ -58,10 +69,16 @@ def child(
 ) -> Iterator[Child]:
     """Return a repository of the module's TYPE for this journey alone, with its PAGE to follow."""
     ready = set_up(request.module.TYPE, getattr(request.module, "FRAMEWORK", "plain"))
-    folder = tmp_path_factory.mktemp("own") / ready.name
-    shutil.copytree(ready, folder, symlinks=True, copy_function=copied)
-    one = Child(folder, ROOT / "docs" / request.module.PAGE, getattr(request, "param", ""))
-    move_environment(ready, folder)
+    page = ROOT / "docs" / request.module.PAGE
+    one = own_copy(ready, tmp_path_factory.mktemp("own"), page, getattr(request, "param", ""))
+    yield one
+    one.stop()
+
+
+@pytest.fixture
+def service(request: pytest.FixtureRequest, set_up: Callable[[str, str], Path], tmp_path: Path) -> Iterator[Child]:
+    """Return a service with the framework of the module, which serves what its journey trained."""
+    one = own_copy(set_up("service", getattr(request.module, "FRAMEWORK", "plain")), tmp_path)
     yield one
     one.stop()
 

@@ -1,11 +1,14 @@
-"""I add packages of PyPI, of a git repository and of Debian: docs/how-to/add-packages.md. In order."""
+"""I add packages of PyPI, of a git repository and of Debian, and serve an ONNX model: docs/how-to/add-packages.md."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
 from tests.journeys.child import Child
 
+OWN = Path(__file__).parent / "own"
 TYPE = "service"
 PAGE = "how-to/add-packages.md"
 ADDRESS = "git+https://git.example.com/ml/parcel-rates.git"
@@ -21,6 +24,17 @@ pytestmark = [pytest.mark.xdist_group(PAGE), pytest.mark.slow]
 def test_packages_of_pypi_are_locked_installed_and_can_be_imported(child: Child) -> None:
     child.follow("From PyPI")
     child.sh('.venv/bin/python -c "import onnxruntime, pandas, sklearn, transformers"')
+
+
+def test_my_onnx_model_is_served_with_them(child: Child) -> None:
+    package = child.path("src/<package>")
+    export = "uv run --no-project --with scikit-learn --with skl2onnx"
+    child.sh(f".venv/bin/{export} {OWN}/flowers_to_onnx.py {package}/flowers.onnx")
+    child.sh(f"cp {OWN}/flowers.py {package}/model.py && scripts/test", expect="passed")
+    child.serve("scripts/run", "/readyz")
+    ask = """-H 'Content-Type: application/json' -d '{"instances": [{"lengths": [6.5, 3, 5.2, 2]}]}'"""
+    child.sh(f"curl -sf localhost:8000/predict {ask}", expect='"kind":2')
+    child.stop()
 
 
 def test_the_wheel_of_a_git_repository_is_locked_and_installed(child: Child) -> None:
