@@ -88,13 +88,14 @@ def test_packages_of_nvidia_that_the_image_does_not_contain_are_accepted(bench: 
     assert done.stdout == "base-install: 6 packages installed, 1 were in the image already\n", done.stderr
 
 
+LIBRARY = b"\x7fELF\0libcublasLt.so.12\0libcudart.so.12\0libcudart.so.13\0"  # it opens either libcudart
 DAMAGE: dict[str, tuple[dict[str, str | bytes], str]] = {
     "a module": ({"numpy/__init__.py": "evil = 1\n"}, "numpy/__init__.py, which belongs to numpy"),
     "a program": ({"evil-1.0.data/scripts/torchrun": "#!python\n"}, "bin/torchrun, which belongs to torch"),
     "the CUDA runtime": ({CUDA_RUNTIME: "other"}, "libcudart.so.13, which belongs to nvidia-cuda-runtime"),
     "a second CUDA runtime": ({"evil/libcudart.so.13": "x"}, "contains libcudart.so.13, which the image has from"),
     "a second cuBLAS": ({"evil.libs/libcublas.so.12": "x"}, "contains libcublas.so.12, which the image has from"),
-    "another CUDA": ({"evil/gpu.so": b"\x7fELF\0libcublasLt.so.12\0"}, "evil is built for CUDA 12, the image has CUDA"),
+    "another CUDA": ({"evil/gpu.so": LIBRARY}, "evil is built for CUDA 12, the image has CUDA"),
 }
 
 

@@ -21,7 +21,7 @@ NVIDIA = ("nvidia-", "cuda-")
 # A copy whose name carries a hash (libcudart-1a2b3c4d.so.13) is private to its wheel and does not match.
 LIBRARY = re.compile(r"(lib\w+)\.so(?:\.\d[\d.]*)?")
 # Libraries whose number is that of CUDA. A file names them where it links them and where it opens them.
-OF_CUDA = re.compile(rb"lib(?:cudart|cublas|cublasLt|nvrtc)\.so\.(\d{2})\b")
+OF_CUDA = re.compile(rb"lib(cudart|cublas|cublasLt|nvrtc)\.so\.(\d{2})\b")
 
 
 class Image(NamedTuple):
@@ -96,8 +96,11 @@ def damage(image: Image, added: Iterable[NormalizedName]) -> Iterator[str]:
 
 
 def cuda_named_in(path: Path) -> set[str]:
-    """Return the major versions of the CUDA libraries that a file names."""
+    """Return the major versions of CUDA for which a file names every CUDA library that it names at all."""
     if not path.is_file() or not path.stat().st_size:
         return set()
+    named: dict[bytes, set[str]] = {}
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        return {found[1].decode() for found in OF_CUDA.finditer(content)}
+        for library, major in OF_CUDA.findall(content):
+            named.setdefault(library, set()).add(major.decode())
+    return set.intersection(*named.values()) if named else set()
