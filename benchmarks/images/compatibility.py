@@ -7,7 +7,7 @@ Python; base-install's rules check its files. Where the newest version does not 
 from __future__ import annotations
 
 import argparse
-import json
+import os
 import re
 import subprocess
 import sys
@@ -27,10 +27,10 @@ from packaging.version import Version
 
 from benchmarks.harness import write_result
 
-RESULT = FOLDER / "compatibility.json"
 AT_ONCE, TRIES = 6, 8  # what takes time is the index; how many series of versions are tried
 PLATFORM = "x86_64-manylinux_2_40"
 FRAMEWORKS = {"torch", "tensorflow"}
+Resolver = Callable[[str], dict[str, str]]  # of a requirement: the version of each package
 MadeFor = Callable[[str, str], frozenset[str]]  # of a package and its version: the CUDA majors that its files name
 
 
@@ -49,9 +49,10 @@ def uv_pip(verb: str, python: str, *options: str, text: str = "") -> subprocess.
     return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
 
 
-def resolve(requirement: str, constraints: Path, python: str) -> dict[str, str]:
-    """Return the newest versions that fit together under the image's, none where there are none."""
-    options = ("--no-annotate", "--no-header", "--no-emit-index-url", "--constraint", str(constraints), "-")
+@cache
+def resolve(requirement: str, python: str, constraints: str = os.devnull) -> dict[str, str]:
+    """Return the newest versions that fit together, under the image's or any, none where there are none."""
+    options = ("--no-annotate", "--no-header", "--no-emit-index-url", "--constraint", constraints, "-")
     printed = uv_pip("compile", python, *options, text=requirement).stdout
     return dict(re.findall(r"(?m)^([a-z0-9][a-z0-9._-]*)(?:\[[^]]*\])?==(\S+)", printed))
 
@@ -67,9 +68,7 @@ def cuda_of(name: str, version: str, python: str) -> frozenset[str]:
 
 
 def refusal(name: str, pins: dict[str, str], image: Image, made_for: MadeFor) -> str:
-    """Return why base-install refuses what uv resolved, or the image lacks its framework; "" where it fits."""
-    if brought := sorted(FRAMEWORKS & pins.keys() - image.held.keys()):
-        return f"needs {brought[0]}, which the image does not contain"
+    """Return why base-install refuses what uv resolved; "" where it fits."""
     versions = {canonicalize_name(package): Version(version) for package, version in sorted(pins.items())}
     if refused := next(misfits(versions, image), ""):
         return refused
@@ -79,15 +78,18 @@ def refusal(name: str, pins: dict[str, str], image: Image, made_for: MadeFor) ->
     return ""
 
 
-def fit(requirement: str, image: Image, resolved: Callable[[str], dict[str, str]], made_for: MadeFor) -> Fit:
+def fit(requirement: str, image: Image, anywhere: Resolver, in_image: Resolver, made_for: MadeFor) -> Fit:
     """Return what an image takes of a package: the newest version that nothing refuses."""
     name = canonicalize_name(re.split(r"[\[<>=! ]", requirement)[0])
     print(f"compatibility: {requirement} on {image.name}", file=sys.stderr)
     if name in image.held:
         return Fit(str(image.held[name]), "in the image")
+    newest = anywhere(requirement)
+    if lacking := sorted(FRAMEWORKS & newest.keys() - image.held.keys()):
+        return Fit("", f"{newest[name]} needs {lacking[0]}, which the image does not contain")
     why, limit = "", ""
     for _ in range(TRIES):
-        pins = resolved(f"{requirement}{limit}")
+        pins = in_image(f"{requirement}{limit}")
         if name not in pins:
             break
         if not (refused := refusal(name, pins, image, made_for)):
@@ -97,17 +99,17 @@ def fit(requirement: str, image: Image, resolved: Callable[[str], dict[str, str]
     return Fit("", why or "no version with a wheel fits the image's versions")
 
 
-def measure(catalog: dict[str, Any], names: list[str]) -> dict[str, Any]:
-    """Return the result: every package of the list on every row, or on those that are named."""
-    python, rows = str(catalog["python"]), [row for row in live_rows(catalog) if not names or row["name"] in names]
+def measure(catalog: dict[str, Any]) -> dict[str, Any]:
+    """Return the result: every package of the list on every row."""
+    python, rows = str(catalog["python"]), live_rows(catalog)
     found: dict[str, dict[str, Any]] = {one["name"]: {} for one in catalog["compatibility"]}
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(AT_ONCE) as pool:
         jobs = {}
         for row in rows:
             write_plan(catalog, row, Path(folder) / row["name"])
             facts = Path(folder) / row["name"] / "facts"
-            resolved = partial(resolve, constraints=facts / "constraints.txt", python=python)
-            given = read_image(facts), resolved, partial(cuda_of, python=python)
+            in_image = partial(resolve, python=python, constraints=str(facts / "constraints.txt"))
+            given = read_image(facts), partial(resolve, python=python), in_image, partial(cuda_of, python=python)
             for one in catalog["compatibility"]:
                 requirement = one.get("requires", one["name"]).replace("NN", row["cuda"].split(".")[0])
                 jobs[one["name"], row["name"]] = pool.submit(fit, requirement, *given)
@@ -117,21 +119,7 @@ def measure(catalog: dict[str, Any], names: list[str]) -> dict[str, Any]:
     return {"locks": locks, "python": python, "packages": found}
 
 
-def main() -> None:
-    """Resolve everything again, or the rows that are named, and write the result."""
-    catalog = read_catalog()
-    known = [row["name"] for row in live_rows(catalog)]
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--image", action="append", default=[], choices=known, help="rows; all when left out")
-    parser.add_argument("--result", type=Path, default=RESULT)
-    options = parser.parse_args()
-    made = measure(catalog, options.image)
-    if options.image:
-        before = json.loads(options.result.read_text(encoding="utf-8"))
-        made["locks"] = before["locks"] | made["locks"]
-        made["packages"] = {name: before["packages"].get(name, {}) | new for name, new in made["packages"].items()}
-    write_result(options.result, made)
-
-
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--result", type=Path, default=FOLDER / "compatibility.json")
+    write_result(parser.parse_args().result, measure(read_catalog()))

@@ -10,4 +10,4 @@ docs: $(READY) ## build the documentation into build/site
 
 .PHONY: compatibility
 compatibility: $(READY) ## find out again which packages fit which image, into base-images/compatibility.json (asks the package index; minutes)
-	@$(PYTHON) -m benchmarks.images.compatibility $(if $(IMAGE),--image "$(IMAGE)") && $(PYTHON) -m docs.figures
+	@$(PYTHON) -m benchmarks.images.compatibility && $(PYTHON) -m docs.figures
