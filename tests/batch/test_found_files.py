@@ -103,8 +103,10 @@ def test_links_out_of_the_input_are_files_of_their_own(job, tmp_path, out):
         (tmp_path / "in" / f"year={year}").mkdir(parents=True)
         (tmp_path / "in" / f"year={year}" / "a.jsonl").symlink_to(store)
     for _ in range(2):
-        assert job("--input", tmp_path / "in", "--output", out.path, "--keep", "year,text") == 0
-    assert [(row["year"], row["text"]) for row in out.rows()] == [("1", "the same"), ("2", "the same")]
+        assert job("--input", tmp_path / "in", "--output", out.path) == 0
+    assert [(row["file"], row["text"]) for row in out.rows()] == [
+        (f"year={year}/a.jsonl", "the same") for year in (1, 2)
+    ]
     twice = Output(tmp_path / "twice")
     inputs = (tmp_path / "in", tmp_path / "in" / "year=1" / "a.jsonl", tmp_path / "in" / "year=2")
     assert job("--input", *inputs, "--output", twice.path) == 0

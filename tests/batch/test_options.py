@@ -73,28 +73,6 @@ def test_a_run_that_failed_on_bad_rows_goes_on_with_quarantine(job, tmp_path, ou
     assert job(*arguments, "--on-error", "skip") == 78, "what is in quarantine stays there"
 
 
-@pytest.mark.parametrize("kind", sampled(["parquet", "jsonl", "csv"], ["parquet"]))
-def test_folders_are_columns(job, tmp_path, out, kind):
-    two_files(tmp_path / "flat", kind)
-    for number, folder in enumerate(("year=2024/city=K%C3%B6ln", "year=0007/city=__HIVE_DEFAULT_PARTITION__")):
-        (tmp_path / "in" / folder).mkdir(parents=True)
-        source = tmp_path / "flat" / f"{number}.{kind}"
-        source.rename(tmp_path / "in" / folder / source.name)
-    arguments = ("--input", tmp_path / "in", "--output", out.path, "--part-rows", 4)
-    assert job(*arguments, "--keep", "city,text,year") == 0
-    rows = out.rows()
-    assert {(row["year"], row["city"]) for row in rows} == {("0007", None), ("2024", "Köln")}
-    assert list(rows[0])[2:5] == ["city", "text", "year"]
-    assert len(rows) == 20
-
-
-def test_a_text_is_not_the_name_of_a_folder(job, tmp_path, out, capsys):
-    (tmp_path / "in" / "city=Ulm").mkdir(parents=True)
-    write_jsonl(tmp_path / "in" / "city=Ulm" / "a.jsonl", ["x", "y"])
-    assert job("--input", tmp_path / "in", "--output", out.path, "--column", "city") == 78
-    assert "is the name of a folder" in capsys.readouterr().err
-
-
 def test_a_name_with_a_comma_is_quoted(job, tmp_path, out):
     (tmp_path / "a.jsonl").write_text('{"text": "x", "a,b": 1, "a": 2, "b": 3}\n')
     assert job("--input", tmp_path / "a.jsonl", "--output", out.path, "--keep", '"a,b",a') == 0

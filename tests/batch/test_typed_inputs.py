@@ -193,15 +193,6 @@ def test_lists_and_objects_of_texts(made, tmp_path, out, name):
     assert [row["prediction"] for row in out.rows()] == ["a-b v", " None"]
 
 
-def test_other_columns_than_fields_are_refused_where_the_model_forbids_them(made, tmp_path, out, capsys):
-    source = write(tmp_path / "a.jsonl", [{"customer": "a", "lines": [], "id": 5}])
-    job = made(DOCUMENT)
-    assert job("--input", source, "--output", out.path) == 78
-    assert "the input has the column 'id': name such columns in --keep" in capsys.readouterr().err
-    assert job("--input", source, "--output", out.path, "--keep", "id") == 0
-    assert out.rows()[0]["id"] == 5
-
-
 PICTURES = {"dark.png": bytes(range(100)), "bright.png": b"\xff" * 50}
 
 
@@ -315,8 +306,9 @@ def test_a_folder_is_not_a_field(made, tmp_path, out, capsys, name):
     for city in ("Ulm", "Bonn"):
         (tmp_path / "in" / f"city={city}").mkdir(parents=True)
         write(tmp_path / "in" / f"city={city}" / name, [{"age": 5}])
-    assert made(TABLE)("--input", tmp_path / "in", "--output", out.path, "--keep", "city") == 78
-    assert "column 'city' is the name of a folder" in capsys.readouterr().err
+    for options in ((), ("--keep", "city"), ("--columns", "age=city")):
+        assert made(TABLE)("--input", tmp_path / "in", "--output", out.path, *options) == 78
+        assert "column 'city' is the name of a folder" in capsys.readouterr().err
 
 
 def test_bytes_in_quarantine_are_base64_as_an_input_has_them(made, tmp_path, out):

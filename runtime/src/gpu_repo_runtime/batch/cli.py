@@ -89,7 +89,6 @@ def _parser(package: str) -> Parser:
     what.add_argument("--types", type=column_types, default={}, metavar="A=TYPE,B=TYPE", help=types)
     own = "a field of the model's Parameters"
     what.add_argument("--parameter", action="append", default=[], metavar="NAME=VALUE", dest="parameters", help=own)
-    what.add_argument("--output-format", "--partition-by", type=_gone, help=argparse.SUPPRESS)
     errors = run.add_argument_group("bad rows")
     modes = ["fail", "skip", "quarantine"]
     errors.add_argument("--on-error", choices=modes, default="fail", help="quarantine: write them to _quarantine")
@@ -123,8 +122,8 @@ def _add_device(group: Any) -> None:
 
 
 def _add_columns(group: Any) -> None:
-    group.add_argument("--column", metavar="NAME", help="the column with the text; text if not set")
-    group.add_argument("--columns", type=names, default=[], metavar="A,B", help="in order; FIELD=COLUMN renames")
+    which = "the column with the text, or those of the fields in order; FIELD=COLUMN renames"
+    group.add_argument("--columns", "--column", type=names, default=[], metavar="A,B", help=which)
     addresses = "columns that hold addresses of files, for fields of bytes"
     group.add_argument("--files", type=names, default=[], metavar="A,B", help=addresses)
     begin = "where relative addresses begin; next to the data if not set"
@@ -155,10 +154,6 @@ def _add_train(commands: Any) -> None:
     train.add_argument("--seed", type=whole, default=0)
     train.add_argument("--num-workers", type=whole, help="processes that read the data ahead (torch)")
     _add_device(train)
-
-
-def _gone(text: str) -> NoReturn:
-    raise argparse.ArgumentTypeError("is gone: the result is Parquet; docs/batch-engines.md shows how to convert it")
 
 
 class _Help(argparse.ArgumentDefaultsHelpFormatter):

@@ -45,7 +45,7 @@ class CsvReader:
             place = {name: n for n, name in enumerate(self.header)}
             own = columns.typed.columns if columns.typed else [columns.text]
             self._own = {name: place[name] for name in own if name in place}
-            self._kept_at = [place[name] for name in columns.in_files.names]
+            self._kept_at = [place[name] for name in columns.kept.names]
             self._needed = sorted({*self._own.values(), *self._kept_at})
 
     def _read_header(self) -> list[str]:
@@ -179,7 +179,7 @@ class CsvReader:
             inputs = pa.StructArray.from_arrays(own, list(self._own)) if own else pa.array([{}] * len(rows))
         else:
             inputs = cells[self._own[self._columns.text]].fill_null("")
-        schema = self._columns.in_files
+        schema = self._columns.kept
         kept = [text_column(cells[n], field) for n, field in zip(self._kept_at, schema, strict=True)]
         return assembled(rows, inputs, kept, schema, bad, {}, raw)
 

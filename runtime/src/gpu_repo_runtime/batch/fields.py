@@ -112,11 +112,10 @@ def input_columns(
 ) -> InputColumns:
     """Return the columns that make an input, of a table whose columns have these names.
 
-    names: None where there are no objects, or no file can be read. asked: the options column, columns, files and root.
+    names: None where there are no objects, or no file can be read. asked: the options columns, files and root.
     is_json: all files are JSON Lines, whose rows may lack an optional key. Raises BadConfiguration.
     """
-    fields, what = fields_of(input_type), shown(input_type)
-    chosen = [*asked.columns, *([asked.column] if asked.column else [])]
+    fields, what, chosen = fields_of(input_type), shown(input_type), asked.columns
     if not fields or (names is None and is_json and not fields[0].key):
         if chosen or kept or asked.files or not is_json:
             how = "use JSON Lines without --columns, --keep and --files, or write class Input(BaseModel) with fields"
@@ -126,13 +125,6 @@ def input_columns(
     there += [one.key for one in fields if is_json and not one.required and not {one.key, one.name} & {*there}]
     if fields[0].key:
         fields = _of_class(fields, there, chosen, what, is_json)
-        if input_type.model_config.get("extra") == "forbid":
-            rest = set(there) - {*kept, *(name for one in fields for name in (one.key, one.column))}
-            if rest:
-                raise BadConfiguration(
-                    f"{what} forbids other fields, and the input has the column {min(rest)!r}: "
-                    "name such columns in --keep, or leave out extra='forbid'"
-                )
     else:
         fields = _of_value(input_type, there, chosen, what)
     for field in fields if names is not None else ():
@@ -184,14 +176,19 @@ def _of_class(
 
 def _check(field: Field, names: Sequence[str]) -> None:
     column = field.column
-    if names.count(column) > 1:
-        raise BadConfiguration(f"the input has {names.count(column)} columns {column!r}: which one is meant?")
+    check_single(names, column)
     if column not in names:
         which = f"; rename another one with --columns {field.key}=COLUMN" if field.key == column else ""
         what = f"field {field.key!r} of Input" if field.key else "Input"
         raise BadConfiguration(
             f"{what} needs a column {column!r}, and the input has none{which}; its columns: {listed(names)}"
         )
+
+
+def check_single(names: Sequence[str], name: str) -> None:
+    """Raise BadConfiguration for the name of several columns."""
+    if names.count(name) > 1:
+        raise BadConfiguration(f"the input has {names.count(name)} columns {name!r}: which one is meant?")
 
 
 def listed(names: Collection[str]) -> str:

@@ -47,10 +47,9 @@ class Maker:
         # pydantic makes doubles of the fractions in JSON, and decimals of these.
         is_exact = "'type': 'decimal'" in repr(interface.inputs.core_schema)
         self._json = json.JSONDecoder(parse_float=Decimal) if is_exact else JSON
-        forbids = getattr(interface.input, "model_config", {}).get("extra") == "forbid"
         same = all(field.column in (field.key, field.name) for field in columns.fields)
         # A record of JSON is an input as it is; and so is its line, without reading it twice.
-        self._takes_records = same and not (forbids or columns.files)
+        self._takes_records = same and not columns.files
         self._takes_lines = self._takes_records and not is_exact
 
     def inputs(self, values: pa.Array, file: InputFile) -> Made:

@@ -130,7 +130,7 @@ def _is_in(path: str, names: set[str]) -> bool:
 
 def _typed(table: pa.Table, first: int, columns: Columns, limits: Limits) -> Parsed:
     """Return rows in the types of the plan. Model columns of other types than text stay as they are in the file."""
-    kept = columns.in_files
+    kept = columns.kept
     if columns.typed:
         own = [name for name in columns.typed.columns if name in table.column_names]
         inputs = table.select(own).to_struct_array() if own else pa.array([{}] * len(table))

@@ -2,9 +2,7 @@
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
-from pathlib import PurePosixPath
 from typing import Any
-from urllib.parse import unquote
 
 import pyarrow as pa
 from pyarrow import ArrowException, fs
@@ -20,8 +18,6 @@ UNCOUNTED = "an unknown number of rows, at least 1: "
 
 
 COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
-# What Hive and Spark call a folder of rows without a value.
-NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 
 @dataclass(frozen=True)
@@ -81,14 +77,6 @@ class InputFile:
             return isinstance(error, ArrowException)
         return not error.errno and self.is_local
 
-    @property
-    def partitions(self) -> dict[str, str | None]:
-        """Return the columns that its folders tell, as in year=2024/day=7/part.parquet; always texts."""
-        pairs = [part.partition("=") for part in PurePosixPath(self.name).parts[:-1]]
-        return {
-            unquote(key): None if value == NO_VALUE else unquote(value) for key, mark, value in pairs if mark and key
-        }
-
     def identity(self) -> dict[str, Any]:
         """Return what has to stay the same between two starts."""
         return {"name": self.name, "size": self.size, "modified": self.modified, "format": self.format}
@@ -98,32 +86,25 @@ class InputFile:
 class Columns:
     """The columns to read: `text` goes to the model, the `kept` ones go to the output as they are.
 
-    typed: the columns of a model whose input is not a text; `text` is "" then. inputs: their types in Parquet. folders:
-    the kept columns that the names of folders contain, as in year=2024.
+    typed: the columns of a model whose input is not a text; `text` is "" then. inputs: their types in Parquet.
     """
 
     text: str
     kept: pa.Schema
     typed: InputColumns | None = None
-    folders: frozenset[str] = frozenset()
     inputs: pa.Schema = field(default_factory=lambda: pa.schema([]))
-
-    @property
-    def in_files(self) -> pa.Schema:
-        """Return the kept columns that the files themselves contain."""
-        return pa.schema([one for one in self.kept if one.name not in self.folders])
 
     @property
     def names(self) -> list[str]:
         """Return the names of all columns to read, each once."""
         own = self.typed.columns if self.typed else [self.text]
-        return list(dict.fromkeys([*own, *self.in_files.names]))
+        return list(dict.fromkeys([*own, *self.kept.names]))
 
     @property
     def required(self) -> list[str]:
         """Return the names of the columns that each file must contain."""
         own = self.typed.required if self.typed else [self.text]
-        return list(dict.fromkeys([*own, *self.in_files.names]))
+        return list(dict.fromkeys([*own, *self.kept.names]))
 
 
 @dataclass(frozen=True)
@@ -150,11 +131,11 @@ class BadRow:
     file: str = ""
     kept: dict[str, Any] = field(default_factory=dict)
 
-    def within(self, begin: int, end: int, file: InputFile, folders: dict[str, Any]) -> "BadRow":
-        """Return the rows from `begin` to `end` of it, with the name of their file and what its folders tell."""
+    def within(self, begin: int, end: int, file: InputFile) -> "BadRow":
+        """Return the rows from `begin` to `end` of it, with the name of their file."""
         first = max(self.row, begin)
         count = min(self.row + self.count, end) - first
-        return replace(self, row=first, count=count, file=file.name, kept=self.kept | folders)
+        return replace(self, row=first, count=count, file=file.name)
 
 
 # The good rows (row, input, kept columns), None where they were not read, and the bad ones.

@@ -84,7 +84,7 @@ def read_parts(
     for place, file in enumerate(unit):
         with errors_named(file):
             for piece in pieces_of(file, columns, limits):
-                for part in cutter.add(file, columns, piece):
+                for part in cutter.add(file, piece):
                     part.through = (place + piece.through) / len(unit)
                     yield part.joined(columns)
             cutter.part.note(file)
@@ -126,13 +126,11 @@ class _Cutter:
         self._limits, self._wanted = limits, wanted
         self.part = Part(number, 0, [])
 
-    def add(self, file: InputFile, columns: Columns, piece: Piece) -> Iterator[Part]:
+    def add(self, file: InputFile, piece: Piece) -> Iterator[Part]:
         """Add rows of a file; they are read where one of their parts is wanted."""
         runs = self._runs(piece)
         table, bad = piece.load() if any(self._wanted(part.index) for part, _, _ in runs) else (None, [])
-        table = _with_folders(table, file, columns)
         rows = table[ROW].to_numpy() if table is not None else np.zeros(0, np.int64)
-        folders = {name: file.partitions.get(name) for name in columns.folders}
         for part, begin, end in runs:
             if part is not self.part:
                 done, self.part = self.part, part
@@ -141,7 +139,7 @@ class _Cutter:
             part.note(file)
             if self._wanted(part.index):
                 inside = [one for one in bad if one.row < end and one.row + one.count > begin]
-                part.bad += [one.within(begin, end, file, folders) for one in inside]
+                part.bad += [one.within(begin, end, file) for one in inside]
                 first, last = np.searchsorted(rows, [begin, end])
                 if table is not None and last > first:
                     own = table.slice(first, last - first)
@@ -162,18 +160,6 @@ class _Cutter:
             found.append((part, row, row + count))
             part.rows, part.size, row = part.rows + count, part.size + count * mean, row + count
         return found
-
-
-def _with_folders(table: pa.Table | None, file: InputFile, columns: Columns) -> pa.Table | None:
-    """Return the rows with the kept columns that the names of folders contain."""
-    if table is None or not columns.folders:
-        return table
-    rows: pa.Table = table
-    for name in columns.folders:
-        if name not in file.partitions:
-            raise BadInput(f"{file.name}: no column {name!r}, which the folders of other files contain")
-        rows = rows.append_column(name, pa.repeat(pa.scalar(file.partitions[name], pa.string()), len(rows)))
-    return rows.select([ROW, INPUT, *columns.kept.names])
 
 
 def first_rows(files: list[InputFile], count: int, columns: Columns, limits: Limits) -> list[InputFile]:

@@ -16,7 +16,7 @@ from ..interface import Interface
 from .columns import common_field, is_utf8, json_field, text_field
 from .csvfile import DELIMITERS, CsvReader
 from .exits import BadConfiguration, BadInput, refusal
-from .fields import fields_of, input_columns, listed
+from .fields import check_single, fields_of, input_columns, listed
 from .parts import LINE_COLUMN, Columns, InputFile, Limits
 from .text import BROKEN, Damaged, blocks, damage_of
 
@@ -35,35 +35,42 @@ class Found:
 def find_columns(files: list[InputFile], interface: Interface, asked: Namespace, limits: Limits) -> Columns:
     """Return the columns to read with their types. Raises BadConfiguration when a column is not there.
 
-    asked: the options column, columns, keep, files, root, and types; see --help.
+    asked: the options columns, keep, files, root, and types; see --help.
     """
     found = _found(files, limits, all_headers=not interface.is_text)
-    own = set(found.names) if found else set()
-    folders = list(dict.fromkeys(name for file in files for name in file.partitions if found and name not in own))
     keep = asked.keep
     if keep == [ALL]:
-        keep = [*found.names, *folders] if found else None
+        keep = found.names if found else None
+    if found:
+        fields = [field.key for field in fields_of(interface.input)]
+        _check_folders(files, {*asked.columns, *(keep or []), *fields} - {*found.names})
     if interface.is_text:
         columns = _of_text(asked)
         names = [columns.text] if keep is None else keep
     else:
-        columns, names = _typed(found, folders, keep or [], files, interface, asked), keep or []
-    if columns.text in folders:
-        raise BadConfiguration(
-            f"column {columns.text!r} is the name of a folder: the model's input has to be in the files"
-        )
+        columns, names = _typed(found, keep or [], files, interface, asked), keep or []
     if unknown := [name for name in asked.types if name not in names]:
         raise BadConfiguration(f"--types {unknown[0]}=...: that is not a column of --keep")
     if found:
-        check_names([*found.names, *folders], [columns.text, *names] if columns.text else names)
-    kept = [_kept(name, found, {*folders, columns.text}, asked.types) for name in names]
-    return replace(columns, kept=pa.schema(kept), folders=frozenset(folders) & set(names))
+        check_names(found.names, [columns.text, *names] if columns.text else names)
+    kept = [_kept(name, found, columns.text, asked.types) for name in names]
+    return replace(columns, kept=pa.schema(kept))
 
 
-def _kept(name: str, found: Found | None, texts: set[str], declared: Mapping[str, pa.DataType]) -> pa.Field:
+def _check_folders(files: list[InputFile], names: set[str]) -> None:
+    """Raise BadConfiguration for a name that only a folder has, as in year=2024."""
+    folders = {part.partition("=")[0] for file in files for part in file.name.split("/")[:-1] if "=" in part}
+    if clash := names & folders:
+        raise BadConfiguration(
+            f"column {min(clash)!r} is the name of a folder, not of a column in the files; "
+            "the folder is in the column 'file' of the result"
+        )
+
+
+def _kept(name: str, found: Found | None, text: str, declared: Mapping[str, pa.DataType]) -> pa.Field:
     if name in declared:
         return pa.field(name, declared[name])
-    if found is None or name in texts:
+    if found is None or name == text:
         return pa.field(name, pa.string())
     field = found.type_of(name)
     return field.with_type(pa.string()) if pa.types.is_null(field.type) else field
@@ -142,21 +149,19 @@ def _of_text(asked: Namespace) -> Columns:
         raise BadConfiguration("--files is for a model whose Input holds bytes, and this one takes texts")
     if len(asked.columns) > 1:
         raise BadConfiguration(f"--columns {','.join(asked.columns)}: the model takes a text, which one column holds")
-    return Columns(asked.columns[0] if asked.columns else asked.column or LINE_COLUMN, pa.schema([]))
+    return Columns(asked.columns[0] if asked.columns else LINE_COLUMN, pa.schema([]))
 
 
 def check_names(there: Sequence[str], names: Sequence[str]) -> None:
     """Raise BadConfiguration for a name that is not a column, or two."""
     for name in names:
         if name not in there:
-            raise BadConfiguration(f"the input has no column {name!r} (see --column, --keep); it has: {listed(there)}")
-        if there.count(name) > 1:
-            raise BadConfiguration(f"the input has {there.count(name)} columns {name!r}: which one is meant?")
+            raise BadConfiguration(f"the input has no column {name!r} (see --columns, --keep); it has: {listed(there)}")
+        check_single(there, name)
 
 
 def _typed(
     found: Found | None,
-    folders: list[str],
     kept: list[str],
     files: list[InputFile],
     interface: Interface,
@@ -165,10 +170,6 @@ def _typed(
     """Return the columns for a model whose input is not a text. None is kept except those of --keep."""
     names, is_json = found.names if found else None, all(file.format == "jsonl" for file in files)
     made = input_columns(interface.input, names, kept, asked, is_json)
-    if clash := set(folders) & {field.key for field in fields_of(interface.input)}:
-        raise BadConfiguration(
-            f"column {min(clash)!r} is the name of a folder: the model's input has to be in the files"
-        )
     types = []
     if found and any(file.format == "parquet" for file in files):
         for name in (name for name in made.columns if name in found.names):

@@ -121,7 +121,7 @@ class LineReader:
 
     def __init__(self, file: InputFile, columns: Columns, limits: Limits) -> None:
         self._file, self._columns, self._limit = file, columns, limits.row_size
-        self._kept = columns.in_files
+        self._kept = columns.kept
 
     def pieces(self) -> Iterator[Piece]:
         """Yield the rows of the file. Raises Damaged."""
