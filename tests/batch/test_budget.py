@@ -33,7 +33,6 @@ def test_too_many_bad_rows_of_some_shards_are_not_published(job, tmp_path, out, 
     assert not out.complete
     assert job(*options(source, out, "--max-bad", 0.5), "--shard", f"0/{count}") == 0
     assert out.read_json("_manifest.json")["bad"] == 80
-    assert job(*options(source, out), "--shard", f"0/{count}") == 65, "of a complete result the same"
 
 
 @pytest.mark.slow

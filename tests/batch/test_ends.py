@@ -199,12 +199,3 @@ def test_a_signal_while_predict_stands_still(build, arguments, tmp_path):
     wait_for(process, "PREDICTS")
     assert "did not end in the 1 s of --grace" in stopped(process)
     assert not Output(tmp_path / "out").complete
-
-
-@pytest.mark.parametrize("closed", sampled(["2>&-", "2>&- >&-", "2>&- >&- <&-"], every(3)))
-def test_closed_standard_streams(job, tmp_path, out, closed):
-    source = write_jsonl(tmp_path / "a.jsonl", texts(30))
-    run = f'exec "{sys.executable}" -m {PACKAGE}.job run --input "{source}" --output "{out.path}" {closed}'
-    environment = os.environ | {"PYTHONPATH": job.path, "DEVICE": "cpu"}
-    assert subprocess.run(["bash", "-c", run], env=environment, timeout=60, check=False).returncode == 0
-    assert len(out.rows()) == 30

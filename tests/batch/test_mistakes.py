@@ -47,7 +47,6 @@ WRONG = [
     ("--output", " ", BLANK),
     ("--output", "s3://", BLANK),
     ("--input", "", BLANK),
-    ("--output", "s3:/bucket/out", "s3: in an address needs two slashes"),
     ("--grace", "nan", NO_NUMBER),
     ("--grace", "-1", NO_NUMBER),
     ("--part-rows", "1" + "0" * 30, NO_NUMBER),
@@ -74,12 +73,6 @@ def test_options_of_a_training_that_no_other_try_helps(job, tmp_path, capsys):
     for option, value in (("--learning-rate", "inf"), ("--seed", "4294967296")):
         assert job.main("train", "--output", tmp_path / "out", option, value) == 78
         assert NO_NUMBER in capsys.readouterr().err
-
-
-def test_a_folder_with_the_name_of_a_scheme(job, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    source = write_jsonl(tmp_path / "a.jsonl", ["x"])
-    assert job("--input", source, "--output", "./s3:/bucket/out") == 0
 
 
 @pytest.mark.parametrize("wrong", ["raise KeyError('weights')", "1 / 0", "self.nothing"])

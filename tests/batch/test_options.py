@@ -77,11 +77,3 @@ def test_a_name_with_a_comma_is_quoted(job, tmp_path, out):
     (tmp_path / "a.jsonl").write_text('{"text": "x", "a,b": 1, "a": 2, "b": 3}\n')
     assert job("--input", tmp_path / "a.jsonl", "--output", out.path, "--keep", '"a,b",a') == 0
     assert [(row["a,b"], row["a"]) for row in out.rows()] == [(1, 2)]
-
-
-@pytest.mark.parametrize("root", ["/", "//", "file:///", "/tmp/.."])
-def test_the_root_of_the_disk_is_no_output(job, tmp_path, monkeypatch, capsys, root):
-    """As $FOLDER/ is where the variable is empty."""
-    monkeypatch.setattr(job.module("output").Output, "prepare", lambda *_: pytest.fail("it would write there"))
-    assert job("--input", write_jsonl(tmp_path / "a.jsonl", ["x"]), "--output", root) == 78
-    assert "is a variable empty?" in capsys.readouterr().err

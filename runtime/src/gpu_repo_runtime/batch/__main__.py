@@ -20,7 +20,6 @@ def start(package: str, arguments: Sequence[str]) -> int:
         return BAD_CONFIGURATION
     if "JOB_PARENT" in os.environ:
         die_with(int(os.environ.pop("JOB_PARENT")))
-    _open_closed()
     fit_threads()
     try:
         # Only now: NumPy and the framework decide on their threads when they are imported.
@@ -31,13 +30,6 @@ def start(package: str, arguments: Sequence[str]) -> int:
         # Before the job waits for signals itself.
         print("job: stopped by Ctrl-C; start the same command again", file=sys.stderr)
         return SIGNAL + signal.SIGINT
-
-
-def _open_closed() -> None:
-    """Open the null device for closed standard streams: else a file of the result could get the number of one."""
-    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:  # the lowest number that is free
-        pass
-    os.close(number)
 
 
 def die_with(parent: int) -> None:

@@ -4,8 +4,6 @@ A later value that does not fit its column is a bad row. Lists and objects of JS
 """
 
 import json
-import math
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -35,8 +33,6 @@ _TAKES: dict[pa.DataType, set[type]] = {
     pa.float64(): {int, float},
     pa.bool_(): {bool},
 }
-_WHOLE = re.compile(r"-?(0|[1-9][0-9]*)")
-_NUMBER = re.compile(r"[+-]?(0|[1-9][0-9]*)?(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 # JSON Lines
@@ -103,9 +99,8 @@ def text_field(name: str, cells: Sequence[str]) -> pa.Field:
     """
     some = pa.array([cell for cell in cells if cell], pa.string())
     for form in (pa.int64(), pa.float64(), pa.bool_()):
-        field = pa.field(name, form)
-        if len(some) and not text_column(some, field)[1]:
-            return field
+        if len(some) and _as_written(some, form) is not None:
+            return pa.field(name, form)
     return pa.field(name, pa.string())
 
 
@@ -113,42 +108,32 @@ def text_column(cells: pa.Array, field: pa.Field) -> tuple[pa.Array, dict[int, s
     """Return cells of text as a column, and of those that do not fit the place and why. An empty cell is null."""
     if types.is_string(field.type):
         return cells, {}
-    cells = pc.if_else(pc.equal(cells, ""), None, cells)
+    found = _as_written(pc.if_else(pc.equal(cells, ""), None, cells), field.type)
+    if found is not None:
+        return found, {}
+    if len(cells) == 1:
+        return pa.nulls(1, field.type), {0: _unfit(cells[0].as_py(), field)}
+    middle = len(cells) // 2
+    (first, bad), (second, more) = text_column(cells[:middle], field), text_column(cells[middle:], field)
+    return pa.concat_arrays([first, second]), bad | {middle + place: why for place, why in more.items()}
+
+
+def _as_written(cells: pa.Array, form: pa.DataType) -> pa.Array | None:
+    """Return cells in a type, None where pyarrow cannot read one of them or changes it."""
     try:
-        found = cells.cast(field.type)
-        if _is_as_written(cells, found):
-            return found, {}
-    except pa.ArrowInvalid:
-        pass
-    texts = cells.to_pylist()
-    values = [None if text is None else _cell(text, field.type) for text in texts]
-    bad = {n: _unfit(text, field) for n, text in enumerate(texts) if text is not None and values[n] is None}
-    return pa.array(values, field.type), bad
-
-
-def _is_as_written(cells: pa.Array, found: pa.Array) -> bool:
-    """Tell whether no number lost a digit or was written in a way that only pyarrow reads."""
-    if types.is_integer(found.type):
-        return bool(pc.all(pc.equal(found.cast(pa.string()), cells)).as_py() is not False)
-    if types.is_floating(found.type):
-        leading_zero = pc.match_substring_regex(cells, "^[+-]?0[0-9]")
-        return bool(pc.all(pc.and_not(pc.less(pc.abs(found), float(EXACT)), leading_zero)).as_py() is not False)
-    return not types.is_boolean(found.type)
-
-
-def _cell(text: str, form: pa.DataType) -> Any:
-    """Return the value of a cell, None where it does not fit the type as it is written."""
-    if types.is_integer(form):
-        return int(text) if _WHOLE.fullmatch(text) and -(2**63) <= int(text) < 2**63 else None
-    if types.is_floating(form):
-        found = float(text) if _NUMBER.fullmatch(text) and any(map(str.isdigit, text)) else math.inf
-        return None if math.isinf(found) or (_WHOLE.fullmatch(text) and int(text) != found) else found
-    if types.is_boolean(form):
-        return {"true": True, "false": False}.get(text.lower())
-    try:
-        return pa.array([text]).cast(form)[0].as_py()
+        found = cells.cast(form)
     except pa.ArrowInvalid:
         return None
+    fits = None
+    if types.is_integer(form):
+        fits = pc.equal(found.cast(pa.string()), cells)
+    elif types.is_floating(form):
+        # Whole numbers that are too long for a double, leading zeros, NaN and what is infinite.
+        changed = pc.match_substring_regex(cells, "^[+-]?([0-9]{16,}|0[0-9].*)$")
+        fits = pc.and_(pc.is_finite(found), pc.invert(changed))
+    elif types.is_boolean(form):
+        fits = pc.match_substring_regex(cells, "^(true|false)$", ignore_case=True)
+    return found if fits is None or pc.all(fits).as_py() is not False else None
 
 
 # Parquet

@@ -30,16 +30,15 @@ class CsvReader:
         csv.field_size_limit(max(limits.row_size, csv.field_size_limit()))
         self._delimiter = file.dialect.delimiter or DELIMITERS[file.format]
         self._mark = mark = file.dialect.mark
-        how = {"quotechar": mark.decode()} if mark else {"quoting": csv.QUOTE_NONE}
-        self._read = partial(csv.reader, delimiter=self._delimiter, strict=True, **how)
+        how: Any = {"quotechar": mark.decode()} if mark else {"quoting": csv.QUOTE_NONE}
         self._nulls = pa.array([*file.dialect.nulls], pa.string())
         self._blocks = blocks(file, limits.row_size)
         self._begin, self._through = next(self._blocks, (b"", 1.0))
-        self.header = list(file.dialect.header) or self._read_header()
         self._lines: deque[bytes] = deque()
         self._used: list[bytes] = []
-        self._records = self._read(self._texts())
+        self._records = csv.reader(self._texts(), delimiter=self._delimiter, strict=True, **how)
         self._damage = ""
+        self.header = list(file.dialect.header) or self._read_header()
         if columns is not None and (self.header or self._begin):
             check_there(file.name, self.header, columns)
             place = {name: n for n, name in enumerate(self.header)}
@@ -49,8 +48,10 @@ class CsvReader:
             self._needed = sorted({*self._own.values(), *self._kept_at})
 
     def _read_header(self) -> list[str]:
-        line, _, self._begin = self._begin.partition(b"\n")
-        cells, _ = self._record_of(line)
+        self._lines.extend(self._begin.split(b"\n"))
+        cells, _ = self._record() or (self._damage, b"")
+        self._begin = b"\n".join(self._lines)
+        self._lines.clear()
         if isinstance(cells, str):
             hint = ": its lines end with CR alone, convert them to LF" if "new-line" in cells else ""
             raise BadInput(f"{self._file.name}: the header cannot be read: {cells}{hint}")
@@ -100,31 +101,27 @@ class CsvReader:
         """Return the records that begin in a block."""
         found: list[Record] = []
         self._lines.extend(block.removesuffix(b"\n").split(b"\n"))
-        while self._lines:
-            self._used.clear()
-            try:
-                cells: list[str] | str = next(self._records, [])
-            except csv.Error as error:
-                if "end of data" in str(error):
-                    self._damage = "a quote is not closed; if quotes are a part of the text, add --quote none"
-                    return found
-                cells = f"not CSV: {error}"
-            if cells:
-                found.append((cells, b"\n".join(self._used).removesuffix(b"\r")))
+        while self._lines and (record := self._record()):
+            if record[0]:
+                found.append(record)
         return found
 
-    def _record_of(self, line: bytes) -> Record:
-        """Return the record of a line."""
+    def _record(self) -> Record | None:
+        """Return the next record, with no cells for a blank line; None where a quote is not closed."""
+        self._used.clear()
         try:
-            text = line.decode("utf-8", "surrogateescape")
-            return next(self._read([text]), []), line.removesuffix(b"\r")
+            cells: list[str] | str = next(self._records, [])
         except csv.Error as error:
-            return f"not CSV: {error}", line.removesuffix(b"\r")
+            if "end of data" in str(error):
+                self._damage = "a quote is not closed; if quotes are a part of the text, add --quote none"
+                return None
+            cells = f"not CSV: {error}"
+        return cells, b"\n".join(self._used).removesuffix(b"\r")
 
     def _parsed_lines(self, block: bytes, ends: np.ndarray, first: int) -> Parsed:
         table = self._by_pyarrow(block, ends)
         if table is None:
-            return self._parsed([self._record_of(line) for line in block[:-1].split(b"\n")], first)
+            return self._parsed(self._by_csv(block), first)
         cells = {n: table.column(str(n)).combine_chunks() for n in self._needed}
         rows = range(first, first + len(table))
         lines = cache(lambda: block.split(b"\n"))

@@ -23,7 +23,7 @@ from .plan import Plan, code_fingerprint, weights_fingerprint
 from .predicting import Predictor
 from .progress import Metrics, Progress
 from .provenance import RunRecord, provenance
-from .publishing import check_ours, check_published, missing_parts, publish
+from .publishing import check_ours, missing_parts, publish
 from .reading import first_rows
 from .run import Run
 from .schema import find_columns
@@ -39,7 +39,6 @@ def run_job(options: Namespace, arguments: Sequence[str]) -> int:
         with stop.at_once("the input was looked at and the model loaded"):
             output, plan, predictor, device_name = _prepare(options)
         if output.is_complete:
-            check_published(output, options.max_bad)
             say(f"{options.output} is complete already; nothing to do")
             return DONE
         try:
@@ -181,5 +180,4 @@ def _complete(options: Namespace, output: Output, plan: Plan, name: str, record:
     except FinishedElsewhere:
         return
     bad = f", {counts['bad']:,} bad ones left out" if counts["bad"] else ""
-    bad += ", and an unknown number that cannot be read" if counts.get("uncounted") else ""
     say(f"complete: {counts['written']:,} of {counts['written'] + counts['bad']:,} rows in {options.output}/data{bad}")

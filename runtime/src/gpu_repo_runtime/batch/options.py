@@ -5,7 +5,6 @@ import codecs
 import csv
 import json
 import os
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -19,7 +18,6 @@ from ..owntypes import sentence, shown
 from .columns import DECLARED
 from .exits import BadConfiguration
 
-_ONE_SLASH = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/(?!/)")
 # What a 64-bit number, a float and Arrow all hold.
 LARGEST = 1 << 53
 
@@ -48,9 +46,6 @@ def address(text: str) -> str:
 
     A relative path is one of JOB_FOLDER, where that is set: scripts/run sets it to the folder it is called from.
     """
-    if begin := _ONE_SLASH.match(text):
-        folder = f"{begin[0].rstrip('/')} in an address needs two slashes: {begin['scheme']}://..."
-        raise argparse.ArgumentTypeError(f"{text!r}: {folder} (a folder of this name is ./{text})")
     return not_blank(text) if "://" in text else os.path.join(os.environ.get("JOB_FOLDER", ""), not_blank(text))
 
 

@@ -25,7 +25,7 @@ from .parts import Part
 DATA, WAITING, TEMPORARY, QUARANTINE, SUCCESS = "data", "_parts", "_tmp", "_quarantine", "_SUCCESS"
 READERS = 16
 _KEY = b"job"
-_RARE = ("versions", "uncounted", "cause", "quarantine")
+_RARE = ("versions", "cause", "quarantine")
 _QUARANTINED = pa.schema(
     [("file", pa.string()), ("row", pa.int64()), ("count", pa.int64()), ("reason", pa.string()), ("raw", pa.binary())]
 )
@@ -41,8 +41,8 @@ class FinishedElsewhere(Exception):
 class Record:
     """The footer of a part: of its `rows`, `written` are in it and `bad` ones in quarantine or left out.
 
-    uncounted: of the bad ones those that stand for an unknown number of rows. cause: the most frequent reason of the
-    bad ones, and their number. quarantine: the bytes of the file with its bad rows. size: of the part's own file.
+    cause: the most frequent reason of the bad ones, and their number. quarantine: the bytes of the file with its bad
+    rows. size: of the part's own file.
     """
 
     unit: int
@@ -53,7 +53,6 @@ class Record:
     last: bool
     files: list[str]
     versions: dict[str, str] = field(default_factory=dict)
-    uncounted: int = 0
     cause: dict[str, int] = field(default_factory=dict)
     quarantine: int = 0
     size: int = field(default=0, compare=False)
@@ -81,10 +80,6 @@ class Output:
         self._root, self._local = path.rstrip("/"), isinstance(self._fs, fs.LocalFileSystem)
         if not self._local:
             return
-        if Path(path).exists() and os.path.samefile(path, "/"):
-            raise BadConfiguration(
-                f"the output {location} is the root of the disk (is a variable empty?): name a folder"
-            )
         try:
             Path(path).mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError, FileNotFoundError, PermissionError) as error:
@@ -155,25 +150,6 @@ class Output:
                 raise FinishedElsewhere from None
             raise
 
-    def create(self, name: str, content: bytes) -> bool:
-        """Write a file unless it exists already; of two workers in a store at the same moment the last one wins."""
-        if self.has(name):
-            return False
-        if not self._local:
-            self.write(name, content)
-            return True
-        temporary = Path(self._root, TEMPORARY, uuid.uuid4().hex)
-        temporary.write_bytes(content)
-        try:
-            os.link(temporary, f"{self._root}/{name}")
-        except FileExistsError:
-            return False
-        except OSError:  # a disk without hard links
-            self.write(name, content)
-        finally:
-            temporary.unlink()
-        return True
-
     def delete(self, name: str) -> None:
         """Delete a file, if it is there."""
         with contextlib.suppress(FileNotFoundError):
@@ -223,7 +199,6 @@ class Output:
             last=part.last,
             files=[file.name for file in part.files],
             versions=versions,
-            uncounted=sum(one.uncounted for one in part.bad),
             cause=dict(reasons.most_common(1)),
         )
         name = f"{record.name}.parquet"

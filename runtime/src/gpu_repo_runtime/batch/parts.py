@@ -118,7 +118,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class BadRow:
-    """A row without a result; `count` rows from there share the reason. uncounted: their number is unknown.
+    """A row without a result; `count` rows from there share the reason. uncounted: it stands for an unknown number.
 
     kept: its values of kept columns, as far as they could be read.
     """

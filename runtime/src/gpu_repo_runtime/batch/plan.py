@@ -128,9 +128,9 @@ class Plan:
         same_input: files of the same name and size are the same, whatever their times.
         """
         own = self.as_dict()
-        if output.create(NAME, to_json(own)):
-            return
-        there = _parsed(output.read(NAME) or b"{}")
+        if (content := output.read(NAME)) is None:
+            return output.write(NAME, to_json(own))
+        there = json.loads(content)
         other_mode = there | {"on_error": self.on_error}
         was_strict = there.get("on_error") == "fail" != self.on_error and not output.is_complete
         if was_strict and not _changes(other_mode, own, same_input):
@@ -144,16 +144,6 @@ class Plan:
                 f"this output was begun otherwise: {'; '.join(changes)}. "
                 "Continue as it was begun, or use another --output (or delete this one)"
             )
-
-
-def _parsed(content: bytes) -> dict[str, Any]:
-    try:
-        found = dict(json.loads(content))
-        if not all(isinstance(file["name"], str) for file in found["files"]):
-            raise ValueError("a file without a name")
-        return found
-    except (ValueError, TypeError, KeyError):
-        raise BadConfiguration(f"{NAME} of this output is not valid JSON: use another --output, or delete it") from None
 
 
 def _changes(there: dict[str, Any], own: dict[str, Any], same_input: bool) -> list[str]:

@@ -14,7 +14,7 @@ from .csvfile import DELIMITERS, CsvReader
 from .exits import BadInput, refusal
 from .ordering import Sorted
 from .parquet import ParquetReader
-from .parts import COMPRESSED, FILE, INPUT, ROW, UNCOUNTED, BadRow, Columns, InputFile, Limits, Part, Piece, Todo
+from .parts import COMPRESSED, FILE, ROW, UNCOUNTED, BadRow, Columns, InputFile, Limits, Part, Piece, Todo
 from .text import Damaged, LineReader
 from .unchanged import Watch
 

@@ -1,12 +1,12 @@
 """One worker's run: read, predict and write at the same time, part after part, until nothing is left."""
 
-from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 from .ahead import ahead
 from .exits import BadInput
+from .messages import say
 from .ordering import Sorted
 from .output import Output, Record
 from .parts import Part, Shard, Todo
@@ -23,18 +23,14 @@ class Run:
     """Does the parts of a shard that are not there yet."""
 
     def __init__(self, plan: Plan, output: Output, shard: Shard, predictor: Predictor, progress: Progress) -> None:
-        self._plan, self._output, self._shard = plan, output, shard
-        self._predictor, self._progress = predictor, progress
+        self._plan, self._output, self._predictor, self._progress = plan, output, predictor, progress
         self._watch = Watch()
         shared = frozenset(number for number, unit in enumerate(plan.units) if len(unit) > 1)
         self._done = output.records(Todo(shard, shared).wants)
         self._todo = Todo(shard, shared, self._done)
         done = self._done.values()
         self.found = len(done)
-        self._bad = progress.bad = sum(one.bad for one in done)
-        self._rows = sum(one.written + one.bad for one in done)
-        self._uncounted = sum(one.uncounted for one in done)
-        self._causes = sum((Counter(one.cause) for one in done), Counter[str]())
+        progress.bad = sum(one.bad for one in done)
         ends = [0]
         for unit in plan.units:
             ends.append(ends[-1] + max(1, sum(file.size for file in unit)))
@@ -61,8 +57,6 @@ class Run:
         self._progress.share = 1.0
         # An object of a store has a version, which the parts' footers name.
         self._watch.check([file for unit in plan.units for file in unit if file.is_local])
-        if self._shard.count * self._shard.workers == 1:
-            judge(self._rows, self._bad, self._uncounted, max_bad, self._causes)
 
     def _next(self, parts: Iterator[Sorted], stop: Stop) -> Sorted | None:
         with stop.waiting():
@@ -82,7 +76,6 @@ class Run:
         return self._output.write_part(part, table, quarantine, self._watch.versions(part.files))
 
     def _count(self, part: Part, outcome: Outcome, max_bad: float) -> None:
-        unread = sum(one.count for one in part.bad)
         part.bad = outcome.rows.bad_rows(outcome.bad)
         if part.bad:
             # Rows that look bad may be two versions of a file.
@@ -90,33 +83,13 @@ class Run:
         bad = sum(one.count for one in part.bad)
         if part.bad and self._plan.on_error == "fail":
             first = part.bad[0]
-            raise BadInput(
-                f"{first.file}, row {first.row}: {first.reason} ({bad} bad rows in this part; "
-                "--on-error quarantine and a new --output put them aside)"
-            )
-        # Without blank lines, which are not rows.
-        self._rows += len(part.table) + unread
-        self._bad += bad
-        self._uncounted += sum(one.uncounted for one in part.bad)
-        for one in part.bad:
-            self._causes[one.reason] += one.count
-        judge(0, 0, self._uncounted, max_bad, self._causes)
+            aside = f"{bad} bad rows in this part; --on-error quarantine puts them aside"
+            raise BadInput(f"{first.file}, row {first.row}: {first.reason} ({aside})")
+        for one in (one for one in part.bad if one.uncounted):
+            if max_bad < 1:
+                raise BadInput(f"{one.file}, row {one.row}: {one.reason}; --max-bad 1 continues without them")
+            say(f"left out: {one.file}, row {one.row}: {one.reason}")
         before, after = self._share_at[part.unit : part.unit + 2]
-        self._progress.bad, self._progress.batch_size = self._bad, self._predictor.batch_size.smallest
+        self._progress.bad += bad
+        self._progress.batch_size = self._predictor.batch_size.smallest
         self._progress.share = before + part.through * (after - before)
-
-
-def judge(rows: int, bad: int, uncounted: int, max_bad: float, causes: Counter[str]) -> None:
-    """Raise BadInput when more than a share of all rows is bad, or an unknown number of them.
-
-    causes: why, and of how many rows.
-    """
-    if uncounted and max_bad < 1:
-        raise BadInput(
-            f"{uncounted} files or ends of files cannot be read, and the number of their rows is unknown: "
-            "--max-bad 1 continues without them"
-        )
-    if rows and bad > max_bad * rows:
-        # Parts of an older version name none.
-        most = "".join(f"; most often ({count:,}): {cause}" for cause, count in causes.most_common(1))
-        raise BadInput(f"{bad:,} of {rows:,} rows are bad, more than --max-bad {max_bad:g} allows{most}")
