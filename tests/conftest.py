@@ -36,7 +36,6 @@ TORCH_NEEDS = (
     "pyarrow",
     "matplotlib",
     "tqdm",
-    "prometheus-client",
     "pydantic",
 )
 

@@ -20,7 +20,7 @@ from tests.batch.conftest import RUNTIME
 from tests.shared import once
 
 OPTIONS = ("--epochs", "4", "--batch-size", "16", "--checkpoint-steps", "3", "--patience", "0")
-NEEDS = ("numpy", "prometheus-client", "pyarrow", "pydantic", "tqdm")
+NEEDS = ("numpy", "pyarrow", "pydantic", "tqdm")
 # Calls of a task's loss or collate at which it is killed, and paths whose change kills it. An epoch has 20 steps.
 KILLED: tuple[int | str, ...] = (9, 25, "checkpoint/.new", "metrics.csv", 30)
 

@@ -126,17 +126,3 @@ def test_an_object_store_that_says_no(job, tmp_path, monkeypatch, capsys, error,
     monkeypatch.setattr(job.module("output").Output, "write_part", refuse)
     assert job("--input", lines, "--output", tmp_path / "out") == code
     assert error in capsys.readouterr().err
-
-
-@pytest.mark.slow
-def test_workers_and_shards_have_metrics_of_their_own(job, tmp_path, out):
-    """In one file the last of them would be all that is seen."""
-    source = write_jsonl(tmp_path / "a.jsonl", texts(60))
-    options = ("--part-rows", 10, "--metrics-file", tmp_path / "job.prom")
-    process = job.start("--input", source, "--output", out.path, *options, "--workers", "2", "--shard", "0/2")
-    process.communicate(timeout=60)
-    assert job("--input", source, "--output", out.path, *options, "--shard", "1/2") == 0
-    files = {file.name: file.read_text() for file in tmp_path.glob("*.prom")}
-    assert sorted(files) == ["job-0-0.prom", "job-0-1.prom", "job-1.prom"]
-    lines = [line for text in files.values() for line in text.splitlines()]
-    assert sum(float(line.split()[-1]) for line in lines if line.startswith("job_rows{")) == 60, files

@@ -130,7 +130,7 @@ def test_the_batch_job_writes_no_secret(render: Callable[[AnswerSet], Path], tmp
     (tmp_path / "in.jsonl").write_text('{"text": "rain"}\n', encoding="utf-8")
     command = [sys.executable, "-m", "gpu_repo_runtime.batch", "topic_finder", "run", "--input"]
     command += [str(tmp_path / "in.jsonl"), "--output", str(output)]
-    command += ["--push-gateway", f"http://robot:{CANARY}@127.0.0.1:9"]
+    command += ["--root", f"http://robot:{CANARY}@127.0.0.1:9"]
     environment = secret_environment(PYTHONPATH=f"{child / 'src'}{os.pathsep}{RUNTIME}", DEVICE="cpu")
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr

@@ -104,8 +104,6 @@ def _parser(package: str) -> Parser:
     speed.add_argument("--workers", type=positive, help="processes on this machine; one for each GPU if not set")
     speed.add_argument("--ray-address", "--on", type=not_blank, metavar="ray://HOST:PORT", help="a Ray cluster")
     speed.add_argument("--grace", type=seconds, default=100, metavar="SECONDS", help="time to end after SIGTERM")
-    speed.add_argument("--metrics-file", type=address, metavar="PATH", help="Prometheus metrics for the node exporter")
-    speed.add_argument("--push-gateway", type=not_blank, metavar="URL", help="Prometheus push gateway")
     _add_train(commands)
     _add_profile(commands)
     return parser

@@ -21,7 +21,7 @@ from .output import FinishedElsewhere, Output
 from .parts import FILE, INPUT, ROW
 from .plan import Plan, code_fingerprint, weights_fingerprint
 from .predicting import Predictor
-from .progress import Metrics, Progress
+from .progress import Progress
 from .provenance import RunRecord, provenance
 from .publishing import check_ours, missing_parts, publish
 from .reading import first_rows
@@ -140,7 +140,7 @@ def _work(
     shard = options.shard
     name = f"{shard.index}/{shard.count}" + (f".{shard.worker}/{shard.workers}" if shard.workers > 1 else "")
     record = RunRecord(output, options.package, arguments, device_name, name)
-    progress = Progress(Metrics(options.metrics_file, options.push_gateway, name, shard.numbers), device_name)
+    progress = Progress(device_name)
     code = JobError.code
     try:
         run = Run(plan, output, shard, predictor, progress)
