@@ -23,8 +23,9 @@ from tests.batch.conftest import PACKAGE, Job, Output
 from tests.shared import once, shared_folder
 
 RAY = "ray[client]==2.60.0"
-# On a machine that others load, Ray's own 30 s are too few, and a look at the nodes, which starts Ray, takes minutes.
-START_SECONDS = 240
+# The limit of each wait. On a machine that others load, Ray's own 30 s are too few, and a look at the nodes, which
+# starts Ray, takes minutes.
+LIMIT_SECONDS = 300
 
 
 def free_port() -> int:
@@ -47,7 +48,7 @@ class Cluster:
     def __post_init__(self) -> None:
         own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_USAGE_STATS_ENABLED": "0"}
         self.environment = os.environ | own | {"SLOW": "0.05", "DEVICE": "auto"}
-        self.environment["RAY_raylet_start_wait_time_s"] = str(START_SECONDS)
+        self.environment["RAY_raylet_start_wait_time_s"] = str(LIMIT_SECONDS)
         self.environment.pop("PYTHONPATH", None)
 
     def start(self, *options: str, around: tuple[str, ...] = ()) -> None:
@@ -74,7 +75,7 @@ class Cluster:
         )
         try:
             done = subprocess.run(
-                [self.python, "-c", code], env=self.environment, capture_output=True, text=True, timeout=START_SECONDS
+                [self.python, "-c", code], env=self.environment, capture_output=True, text=True, timeout=LIMIT_SECONDS
             )
         except subprocess.TimeoutExpired:
             return 0
@@ -83,7 +84,7 @@ class Cluster:
         return int(found[1]) if found else 0
 
     def has(self, count: int) -> None:
-        deadline = time.monotonic() + START_SECONDS
+        deadline = time.monotonic() + LIMIT_SECONDS
         while self.count() != count:
             logs = [path.read_text()[-2000:] for path in self.folder.glob("node-*.log")]
             assert time.monotonic() < deadline, logs
@@ -161,9 +162,18 @@ def two_nodes(python: Path, child: Path) -> Iterator[Cluster]:
 
 
 def done(process: subprocess.Popen[str], code: int = 0) -> str:
-    said, _ = process.communicate(timeout=180)
+    try:
+        said, _ = process.communicate(timeout=LIMIT_SECONDS)
+    except subprocess.TimeoutExpired:
+        pytest.fail(f"it still runs, and said: {ended(process)}")
     assert process.returncode == code, said
     return said
+
+
+def ended(process: subprocess.Popen[str]) -> str:
+    """Kill a job and return its output."""
+    os.killpg(process.pid, signal.SIGKILL)
+    return process.communicate()[0]
 
 
 def begun(output: Output) -> Callable[[], bool]:
@@ -171,10 +181,10 @@ def begun(output: Output) -> Callable[[], bool]:
 
 
 def wait_for(found: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + LIMIT_SECONDS
     while not found():
         assert process.poll() is None, process.communicate()[0]
-        assert time.monotonic() < deadline
+        assert time.monotonic() < deadline, f"it has written nothing, and said: {ended(process)}"
         time.sleep(0.05)
 
 

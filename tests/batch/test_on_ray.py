@@ -13,7 +13,7 @@ from gpu_repo_runtime.batch.exits import JobError
 from gpu_repo_runtime.batch.onray import places_for
 
 from tests.batch.conftest import PACKAGE, Job, Output, texts, write_jsonl
-from tests.batch.ray_cluster import begun, done, head, members, python_with_ray, two_nodes, wait_for  # noqa: F401 - fixtures
+from tests.batch.ray_cluster import begun, done, ended, head, members, python_with_ray, two_nodes, wait_for  # noqa: F401 - fixtures
 
 OPTIONS = ("--part-rows", 25, "--batch-size", 8, "--on-error", "quarantine", "--max-bad", "0.5")
 
@@ -110,8 +110,7 @@ def test_a_start_over_ray_itself_is_killed_and_stopped(cluster, whole, arguments
     killed, options = arguments("client killed")
     process = cluster.run(*options)
     wait_for(begun(killed), process)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    ended(process)
     assert not killed.complete
     said = done(cluster.run(*options))
     assert killed.digest() == whole.digest(), said
@@ -133,8 +132,7 @@ def test_stops_bad_rows_and_a_lost_node(cluster, folder, whole, arguments):
     resumed, options = arguments("driver killed")
     process = cluster.run_inside(*options)
     wait_for(begun(resumed), process)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.communicate()
+    ended(process)
     both = [cluster.run_inside(*options), cluster.run_inside(*options)]
     said = "".join(done(one) for one in both)
     assert resumed.digest() == whole.digest(), said

@@ -33,16 +33,14 @@ class Model:
 @pytest.fixture
 def cores(monkeypatch) -> ModuleType:
     """Return the module, as it is where nobody has asked for a number of threads."""
-    module = importlib.import_module("gpu_repo_runtime.cores")
-    monkeypatch.setattr(module, "_ASKED_FOR", set())
-    return module
+    for name in [name for name in os.environ if name.endswith("_THREADS")]:
+        monkeypatch.delenv(name)
+    return importlib.reload(importlib.import_module("gpu_repo_runtime.cores"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", sampled([2, 3], [2]))
-def test_workers_share_the_cores(made, cores, monkeypatch, tmp_path, out, workers):
-    for name in [name for name in os.environ if name.endswith("_THREADS")]:
-        monkeypatch.delenv(name)
+def test_workers_share_the_cores(made, cores, tmp_path, out, workers):
     lines = write_jsonl(tmp_path / "in.jsonl", texts(40))
     process = made(MODEL).start("--input", lines, "--output", out.path, "--part-rows", 10, "--workers", workers)
     said = process.communicate(timeout=60)[1]

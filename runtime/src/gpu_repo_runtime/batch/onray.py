@@ -74,12 +74,16 @@ def _connected(address: str) -> Any:
         raise BadConfiguration(HINT) from None
     # The nodes need not find this package before a worker's own Python starts.
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    try:
-        ray.init("auto" if address == "ray" else address, logging_level="ERROR")
-    except ConnectionError as error:
-        raise JobError(f"no Ray cluster answers at {address}: {one_line(error)}") from error
-    except (RuntimeError, ValueError) as error:
-        raise BadConfiguration(f"the Ray cluster at {address} cannot be used: {one_line(error)}") from error
+    for tries_left in range(RETRIES)[::-1]:
+        try:
+            ray.init("auto" if address == "ray" else address, logging_level="ERROR")
+            break
+        except ConnectionError as error:
+            # Ray's server for clients forks while it has threads, and now and then its child dies at once.
+            if not (isinstance(error, ConnectionAbortedError) and tries_left):
+                raise JobError(f"no Ray cluster answers at {address}: {one_line(error)}") from error
+        except (RuntimeError, ValueError) as error:
+            raise BadConfiguration(f"the Ray cluster at {address} cannot be used: {one_line(error)}") from error
     return ray
 
 
