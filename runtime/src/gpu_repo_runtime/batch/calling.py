@@ -4,7 +4,6 @@ import typing
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from ..contract import ContractError
@@ -12,7 +11,6 @@ from ..interface import Interface, WrongAnswer
 from ..tables import answer_columns
 from .exits import BadConfiguration
 from .making import Maker, plain_fields
-from .messages import one_line
 from .outputs import is_plain, native, said_columns
 from .parts import Columns, Part
 from .results import Answers, schema_of, table_of_columns
@@ -120,16 +118,6 @@ class Caller:
                 if error.index is None:
                     raise
                 bad[left.pop(error.index)] = f"the model's answer does not fit: {error}"
-
-    def sizes(self, inputs: list[Any]) -> list[int]:
-        """Return what the inputs cost, as the model's `size` says. Raises BadConfiguration."""
-        try:
-            found = list(map(self.interface.size or len, inputs))
-        except Exception as error:
-            raise BadConfiguration(f"`size` of the model fails: {one_line(error)}") from error
-        if strange := next((one for one in found if not isinstance(one, int | np.integer)), None):
-            raise BadConfiguration(f"`size` of the model returned {strange!r}: return a whole number")
-        return found
 
     def _dumped(self, answers: Sequence[Any]) -> list[Any]:
         found: list[Any] = self.interface.outputs.dump_python(self.interface.checked(answers))

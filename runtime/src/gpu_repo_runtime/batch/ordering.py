@@ -43,11 +43,6 @@ class Sorted:
             found = self.part.inputs.take(pa.array(places))
         return list(found.to_numpy(zero_copy_only=False)) if self.is_text else found
 
-    def by(self, lengths: np.ndarray) -> "Sorted":
-        """Return the part sorted by other lengths of its texts, which are in the order so far."""
-        again = np.argsort(-lengths.astype(np.int64), kind="stable")  # a model may return unsigned numbers
-        return Sorted(self.part, lengths[again], self.order[again], self.is_text)
-
     def bad_rows(self, reasons: dict[int, str]) -> list[BadRow]:
         """Return the bad rows of the part, from reading it and from `reasons`: place in the order -> why."""
         rows = self.part.table.take(pa.array(self.order[[*reasons]], pa.int64()))
@@ -82,13 +77,14 @@ def _as_raw(value: pa.Scalar) -> bytes | None:
 
 
 def _lengths(values: pa.Array, typed: InputColumns) -> np.ndarray:
-    """Return (values,) int64: about how long the texts of inputs are; zeros where they have none."""
+    """Return (values,) int64: about how long the texts and lists of inputs are; zeros where they have none."""
     if pa.types.is_string(values.type):
         return estimate(values)
-    texts = {field.column for field in typed.fields if field.kind in ("text", "other")}
+    texts = {field.column for field in typed.fields if field.kind in ("text", "nested", "other")}
     fields = [field.name for field in values.type if pa.types.is_string(field.type) and field.name in texts]
     lengths = [estimate(values.field(name).fill_null("")) for name in fields]
-    return sum(lengths, np.zeros(len(values), np.int64))
+    lists = [pc.list_value_length(values.field(one.name)) for one in values.type if pa.types.is_list(one.type)]
+    return sum([*lengths, *(one.fill_null(0).to_numpy() for one in lists)], np.zeros(len(values), np.int64))
 
 
 def estimate(texts: pa.StringArray) -> np.ndarray:

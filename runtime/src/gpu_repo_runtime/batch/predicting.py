@@ -4,8 +4,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from .. import device
 from ..inputs import InvalidInput
 from .calling import Caller
@@ -18,7 +16,6 @@ from .stop import Stop
 
 # Rows of a batch where --batch-size is not set: of texts and other inputs, of objects of numbers, and of a table.
 INPUTS, OBJECTS_OF_NUMBERS, TABLE_ROWS = 64, 4_096, 16_384
-SIZES_AT_ONCE = 1024
 
 
 class BatchSize:
@@ -77,8 +74,6 @@ class Predictor:
 
         done: called with the number of rows after each batch. Raises Stopped, JobError.
         """
-        if self._caller.interface.size:
-            rows = rows.by(self._sizes(rows, stop))
         outcome = Outcome(rows, self.schema)
         count, position, start = len(rows.order), 0, time.monotonic()
         while position < count:
@@ -90,16 +85,6 @@ class Predictor:
             done(size)
         self._check_model(count, len(outcome.bad))
         return outcome
-
-    def _sizes(self, rows: Sorted, stop: Stop) -> np.ndarray:
-        """Return (rows,) int64, as the model's `size` says; 0 for what is not an input."""
-        found = [np.zeros(0, np.int64)]
-        for position in range(0, len(rows.order), SIZES_AT_ONCE):
-            stop.between_parts()
-            inputs, refused = self._caller.inputs(rows.part, rows.some(position, position + SIZES_AT_ONCE))
-            sizes = np.asarray(self._caller.sizes(inputs), np.int64)
-            found.append(np.insert(sizes, [place - n for n, place in enumerate(sorted(refused))], 0))
-        return np.concatenate(found)
 
     def _predict(self, rows: Sorted, batch: range, outcome: Outcome) -> None:
         """Add the results of some of the texts; a batch that fails is halved until the texts that fail are alone."""
