@@ -3,7 +3,6 @@
 import fcntl
 import importlib
 import os
-import sys
 import traceback
 from argparse import Namespace
 from collections.abc import Iterator
@@ -71,10 +70,7 @@ def framework_of(task: Any) -> str:
         return "plain"
     if not hasattr(task, "network"):
         raise BadConfiguration(f"the Task of task.py has no network() and no estimator(): see {PAGE}")
-    # The imports of task.py itself count before those of its imports.
-    own = vars(sys.modules[type(task).__module__]).values()
-    roots = [str(getattr(value, "__name__", "")).partition(".")[0] for value in own]
-    return next(iter((*(name for name in device.FRAMEWORKS if name in roots), *device.imported(), "torch")))
+    return next(iter((*device.imported(), "torch")))
 
 
 @contextmanager
@@ -86,12 +82,6 @@ def _folder(output: Path) -> Iterator[None]:
         output.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
         raise BadConfiguration(f"the output {output} is a file; it has to be a folder") from None
-    if (output / "_SUCCESS").exists() or (output / "_parts").exists():
-        raise BadConfiguration(f"{output} contains the result of a batch job: take another --output")
-    if old := next(output.glob("checkpoint.*"), None):
-        raise BadConfiguration(f"{old} is of a version before 0.6: finish it there, or take another --output")
-    if os.environ.get("MLFLOW_TRACKING_URI"):
-        say(f"MLflow gets what log() of task.py sends, and nothing else since 0.6: see {PAGE}")
     folder = os.open(output, os.O_RDONLY)
     try:
         if os.environ.get("RANK", "0") == "0":
