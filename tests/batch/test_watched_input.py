@@ -14,7 +14,7 @@ from tests.sampling import sampled
 
 CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "grows": (lambda path: path.open("ab").write(b'{"text": "more"}\n'), "its size was"),
-    "is written again": (lambda path: path.open("r+b").write(path.read_bytes()[::-1]), "its time has changed"),
+    "is written again": (lambda path: path.open("r+b").write(path.read_bytes()[::-1]), "its time was "),
     "is gone": (lambda path: path.unlink(), "is gone now"),
 }
 

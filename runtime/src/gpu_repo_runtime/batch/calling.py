@@ -11,7 +11,7 @@ from ..interface import Interface, WrongAnswer
 from ..tables import answer_columns
 from .exits import BadConfiguration
 from .making import Maker, plain_fields
-from .outputs import is_plain, native, said_columns
+from .outputs import said_columns
 from .parts import Columns, Part
 from .results import Answers, schema_of, table_of_columns
 from .tabular import TableMaker
@@ -33,7 +33,6 @@ class Caller:
         self._maker = own(interface, columns.typed, limit) if columns.typed else None
         # Dicts without a class Output: only the columns check them.
         self._dicts = interface.dated or typing.get_origin(interface.output) is dict
-        self._is_plain = is_plain(interface.output)
         self._wrapped = False
         self._schema = pa.schema([])
         items: Any = interface.outputs.core_schema
@@ -120,8 +119,7 @@ class Caller:
                 bad[left.pop(error.index)] = f"the model's answer does not fit: {error}"
 
     def _dumped(self, answers: Sequence[Any]) -> list[Any]:
-        found: list[Any] = self.interface.outputs.dump_python(self.interface.checked(answers))
-        return found if self._is_plain else list(map(native, found))
+        return list(self.interface.outputs.dump_python(self.interface.checked(answers)))
 
     def _named(self, answers: list[Any]) -> Answers:
         if self._wrapped:

@@ -98,10 +98,6 @@ class Output:
     def prepare(self) -> None:
         """Make the folders to write in, unless the output is complete."""
         if self._local and not self.is_complete:
-            if Path(self._root, WAITING).is_dir():
-                # A folder for the result that someone has made; one with files in it is rejected at the end.
-                with contextlib.suppress(OSError):
-                    Path(self._root, DATA).rmdir()
             for name in (TEMPORARY, self.parts):
                 Path(self._root, name).mkdir(parents=True, exist_ok=True)
 

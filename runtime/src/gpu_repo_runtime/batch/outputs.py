@@ -54,26 +54,31 @@ def arrow_type(annotation: Any) -> pa.DataType | None:
     return None
 
 
-def is_plain(annotation: Any) -> bool:
-    """Tell whether Arrow has columns for all that values of an annotation are made of."""
-    annotation, _ = bare_type(annotation)
-    if is_class(annotation):
-        return all(is_plain(field.annotation) for field in annotation.model_fields.values())
-    arguments = typing.get_args(annotation)
-    if typing.get_origin(annotation) is Literal:
-        return True
-    return all(is_plain(a) for a in arguments if a is not ...) if arguments else annotation in _KNOWN
+def plain(value: Any) -> Any:
+    """Return a value as Arrow takes it: NumPy's as lists and numbers; of what it has no type for, what JSON has.
 
-
-def native(value: Any) -> Any:
-    """Return a value as Arrow takes it: of what it has no type for, such as a UUID, what JSON has of it."""
-    if type(value) in _KNOWN or isinstance(value, np.ndarray | np.generic | set | frozenset):
+    Raises TypeError for a set, which has no order.
+    """
+    if type(value) in _KNOWN:
         return value
+    if isinstance(value, set | frozenset):
+        raise TypeError("a set has no order: return a sorted list")
     if isinstance(value, dict):
-        return {key if type(key) is str else _key(key): native(one) for key, one in value.items()}
+        return {key if type(key) is str else _key(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return list(map(native, value))
-    return native(value.value) if isinstance(value, Enum) else to_jsonable_python(value)
+        return list(map(plain, value))
+    if isinstance(value, memoryview):
+        return bytes(value)
+    if getattr(getattr(value, "dtype", None), "kind", "") == "M":
+        exact = value.astype("datetime64[us]")
+        if not np.all((exact == value) | np.isnat(value)):
+            raise ValueError("a time with parts of a microsecond")
+        value = exact
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, Enum):
+        return plain(value.value)
+    return value if isinstance(value, tuple(_KNOWN)) else to_jsonable_python(value)
 
 
 def _key(key: Any) -> str:

@@ -90,14 +90,10 @@ def _measure(caller: Caller, chosen: str, size: int, rows: list[Sorted]) -> Meas
 
 
 def _enough(rows: list[Sorted], size: int, columns: Columns) -> list[Sorted]:
-    """Return the parts that fill a batch of that size; where none does, the largest with its rows repeated."""
-    full = [part for part in rows if len(part.order) >= size]
-    largest = max(rows, key=lambda one: len(one.order), default=None)
-    if full or largest is None or not len(largest.order):
-        return full or rows
-    table = largest.part.table
+    """Return the largest part, with its rows repeated until they fill a batch of that size."""
+    largest = max(rows, key=lambda one: len(one.order))
     repeated = replace(largest.part, bad=[])
-    repeated.set(pa.concat_tables([table] * -(-size // len(largest.order))))
+    repeated.set(pa.concat_tables([largest.part.table] * -(-size // len(largest.order))))
     return [Sorted.of(repeated, columns.typed)]
 
 

@@ -12,6 +12,7 @@ from pyarrow import types
 from .columns import UNFIT
 from .exits import BadConfiguration
 from .ordering import Sorted
+from .outputs import plain
 
 Answers = list[dict[str, Any]]
 _AS_IT_IS = (
@@ -120,24 +121,6 @@ def _same(given: Any, found: Any) -> bool:
     kinds = (bool, str, datetime.date)
     same_kind = all(isinstance(given, kind) is isinstance(found, kind) for kind in kinds)
     return given is None or (same_kind and given == found)
-
-
-def plain(value: Any) -> Any:
-    """Return arrays of NumPy as lists, and its scalars as numbers. Raises TypeError for a set, which has no order."""
-    if isinstance(value, set | frozenset):
-        raise TypeError("a set has no order: return a sorted list")
-    if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    if isinstance(value, memoryview):
-        return bytes(value)
-    if getattr(getattr(value, "dtype", None), "kind", "") == "M":
-        exact = value.astype("datetime64[us]")
-        if not np.all((exact == value) | np.isnat(value)):
-            raise ValueError("a time with parts of a microsecond")
-        value = exact
-    return value.tolist() if hasattr(value, "tolist") else value
 
 
 class Outcome:

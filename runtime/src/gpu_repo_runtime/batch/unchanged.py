@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
 
 from pyarrow import ArrowException, fs
 
@@ -11,14 +10,8 @@ from .parts import InputFile
 
 _READERS = 16
 _ADVICE = "the result would mix both: start with another --output, or restore the old file"
-
-
-class State(NamedTuple):
-    """A file as it is: bytes, and on a disk the time of its last change in ns, in a store its version."""
-
-    size: int
-    modified: int = 0
-    version: str = ""
+# A file as it is: its size, and on a disk the time of its last change in ns, in a store its version.
+State = dict[str, int | str]
 
 
 class Watch:
@@ -29,10 +22,9 @@ class Watch:
 
     def begin(self, file: InputFile) -> None:
         """Note how a file is before it is read. Raises BadConfiguration when it has changed since it was found."""
-        state = _state(file)
-        if state is not None:
-            found = State(file.size, file.modified if state.modified else 0, state.version)
-            _compare(file, found, state)
+        if state := _state(file):
+            found: State = {"size": file.size, "time": file.modified}
+            _compare(file, {key: found.get(key, value) for key, value in state.items()}, state)
             self._seen[file.path] = state
 
     def check(self, files: Iterable[InputFile]) -> None:
@@ -42,8 +34,8 @@ class Watch:
 
     def versions(self, files: Iterable[InputFile]) -> dict[str, str]:
         """Return what an object store calls this version of the files; a disk has none."""
-        found = {file.name: self._seen[file.path].version for file in files if file.path in self._seen}
-        return {name: version for name, version in found.items() if version}
+        seen = {file.name: self._seen.get(file.path, {}) for file in files}
+        return {name: str(state["version"]) for name, state in seen.items() if "version" in state}
 
     def _check(self, file: InputFile) -> None:
         now = _state(file)
@@ -53,8 +45,7 @@ class Watch:
 
 
 def _compare(file: InputFile, before: State, now: State) -> None:
-    words = ("its size was {} bytes, now {}", "its time has changed", "its version was {}, now {}")
-    changes = [word.format(a, b) for word, a, b in zip(words, before, now, strict=True) if a != b]
+    changes = [f"its {key} was {one}, now {now.get(key)}" for key, one in before.items() if now.get(key) != one]
     if changes:
         raise BadConfiguration(f"{file.name} has changed during the run: {', '.join(changes)}; {_ADVICE}")
 
@@ -66,7 +57,7 @@ def _state(file: InputFile) -> State | None:
             with file.filesystem.open_input_file(file.path) as stream:
                 found = {_text(key).lower(): _text(value) for key, value in (stream.metadata() or {}).items()}
                 if version := found.get("etag"):
-                    return State(stream.size(), version=version)
+                    return {"size": stream.size(), "version": version}
         except FileNotFoundError:
             return None
         except (ArrowException, NotImplementedError, AttributeError):
@@ -74,7 +65,7 @@ def _state(file: InputFile) -> State | None:
         except OSError as error:
             raise refusal(file.name, error) from error
     info = file.filesystem.get_file_info(file.path)
-    return State(int(info.size or 0), int(info.mtime_ns or 0)) if info.type == fs.FileType.File else None
+    return {"size": info.size or 0, "time": info.mtime_ns or 0} if info.type == fs.FileType.File else None
 
 
 def _text(value: str | bytes) -> str:
