@@ -142,18 +142,6 @@ def test_a_truncated_archive_keeps_what_came_before(job, tmp_path, out, capsys):
     assert bad["reason"].startswith("an unknown number of rows, at least 1: the file cannot be read from here on")
 
 
-def test_parquet_rows_that_are_too_long(job, tmp_path, out):
-    lines = ["short", "x" * 2001, "ä" * 980, "ä" * 1001, "kept"]
-    notes = ["", "", "", "", "y" * 2001]
-    pq.write_table(pa.table({"text": lines, "note": notes}), tmp_path / "a.parquet")
-    arguments = ["--input", tmp_path / "a.parquet", "--output", out.path, "--keep", "text,note"]
-    arguments += ["--max-row-bytes", 2000, "--on-error", "quarantine", "--max-bad", 1]
-    assert job(*arguments) == 0
-    assert [row["row"] for row in out.rows()] == [0, 2]
-    assert [row["row"] for row in out.quarantined()] == [1, 3, 4]
-    assert all("bytes, more than --max-row-bytes" in row["reason"] for row in out.quarantined())
-
-
 @pytest.mark.slow
 def test_parquet_rows_that_the_file_holds_once_are_as_large_in_a_part(job, tmp_path, out):
     """A dictionary: the file is small, and 300 rows of 100 kB are not one part."""

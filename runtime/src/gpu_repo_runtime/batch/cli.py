@@ -93,7 +93,7 @@ def _parser(package: str) -> Parser:
     modes = ["fail", "skip", "quarantine"]
     errors.add_argument("--on-error", choices=modes, default="fail", help="quarantine: write them to _quarantine")
     errors.add_argument("--max-bad", type=share, default=0.1, help="give up when more than this share of rows is bad")
-    errors.add_argument("--max-row-bytes", type=positive, default=16 << 20, help="a longer row is a bad row")
+    errors.add_argument("--max-row-bytes", type=positive, default=16 << 20, help="a longer line or file is a bad row")
     speed = run.add_argument_group("how")
     _add_device(speed)
     size = f"rows for one call of the model; {INPUTS}, {OBJECTS_OF_NUMBERS} for numbers, {TABLE_ROWS} for tables"

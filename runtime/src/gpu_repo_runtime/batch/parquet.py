@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import types
 
@@ -97,7 +96,7 @@ class ParquetReader:
             return None, [BadRow(row, reason, count)]
         if len(table) != count:
             raise BadInput(f"{self._file.name}: pyarrow returned {len(table)} rows for {count} from row {row} on")
-        return _typed(table, row, self._columns, self._limits)
+        return _typed(table, row, self._columns)
 
 
 class _RowGroup:
@@ -105,21 +104,15 @@ class _RowGroup:
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
         self._batches, self._read = batches, 0
-        self._error: Exception | None = None
 
     def read(self, place: int) -> pa.RecordBatch:
         """Return a batch; those before it that were not read yet are passed over."""
-        if self._error:
-            raise self._error
-        try:
-            for _ in range(self._read, place):
-                next(self._batches)
-            found = next(self._batches)
-        except BROKEN as error:
-            self._error = error
-            raise
+        for _ in range(self._read, place):
+            next(self._batches, None)
         self._read = place + 1
-        return found
+        if found := next(self._batches, None):
+            return found
+        raise pa.ArrowInvalid("what comes before these rows is damaged")
 
 
 def _is_in(path: str, names: set[str]) -> bool:
@@ -128,7 +121,7 @@ def _is_in(path: str, names: set[str]) -> bool:
     return any(".".join(words[:count]) in names for count in range(1, len(words) + 1))
 
 
-def _typed(table: pa.Table, first: int, columns: Columns, limits: Limits) -> Parsed:
+def _typed(table: pa.Table, first: int, columns: Columns) -> Parsed:
     """Return rows in the types of the plan. Model columns of other types than text stay as they are in the file."""
     kept = columns.kept
     if columns.typed:
@@ -147,11 +140,6 @@ def _typed(table: pa.Table, first: int, columns: Columns, limits: Limits) -> Par
         missing = found[INPUT].is_null().to_numpy()
         bad |= dict.fromkeys(found[ROW].to_numpy()[missing].tolist(), f"no value in column {columns.text!r}")
         found = found.filter(pa.array(~missing))
-    if table.nbytes > limits.row_size:
-        sizes = {first + n: table.slice(n, 1).nbytes for n in range(len(table))}
-        large = {row: size for row, size in sizes.items() if size > limits.row_size}
-        bad |= {row: f"the row has {size} bytes, more than --max-row-bytes" for row, size in large.items()}
-        found = found.filter(pc.invert(pc.is_in(found[ROW], pa.array([*large], pa.int64()))))
     return found, [_bad_row(row, bad[row], table.slice(row - first, 1), kept) for row in sorted(bad)]
 
 
