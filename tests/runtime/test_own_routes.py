@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.middleware.cors import CORSMiddleware
+from gpu_repo_runtime.inputs import InvalidInput
 from gpu_repo_runtime.serving.errors import StartRefused
 from gpu_repo_runtime.serving.service import Service
 from pydantic import BaseModel
@@ -28,6 +29,10 @@ class Body(BaseModel):
     more: dict[str, int] = {}
 
 
+def reject() -> None:
+    raise InvalidInput("too cold")
+
+
 def own_routes(app: FastAPI, service: Service) -> None:
     @app.post("/raw")
     async def raw(request: Request) -> int:
@@ -36,6 +41,10 @@ def own_routes(app: FastAPI, service: Service) -> None:
     @app.post("/typed")
     async def typed(body: Body) -> str:
         return body.name
+
+    @app.get("/rejects")
+    async def rejects() -> None:
+        await service.run(reject)
 
     @app.get("/ends")
     async def ends() -> None:
@@ -111,6 +120,11 @@ def test_an_owners_route_refuses_as_predict_does_and_repeats_nothing() -> None:
         assert (wrong.status_code, wrong.headers["content-type"]) == (422, "application/problem+json")
         assert [fault["field"] for fault in wrong.json()["errors"]] == ["body.name", "body.more.key"]
         assert (wrong.json()["code"], "secret" in wrong.text) == ("invalid_request", False)
+        rejected = client.get("/rejects")
+        assert (rejected.status_code, rejected.json()["code"]) == (422, "invalid_request")
+        assert rejected.json()["detail"] == "too cold"
+        shown = client.get("/openapi.json").json()["paths"]["/typed"]["post"]["responses"]["422"]["content"]
+        assert shown["application/problem+json"]["schema"]["$ref"].endswith("/Problem"), "generated clients read it"
         conflict = client.get("/refuses/409")
         assert (conflict.status_code, json.loads(conflict.json()["detail"])) == (409, {"left": ["gpu", 1]})
         for status in (204, 304):

@@ -225,6 +225,8 @@ def test_a_client_hears_of_its_own_inputs_and_its_neighbours_are_answered(caplog
         answer = client.post("/predict", json={"instances": [{"area": 1}, {"area": 666}]})
         assert (answer.status_code, answer.json()["code"]) == (500, "prediction_failed")
         assert answer.json()["errors"] == [{"field": "instances.1", "reason": "the model raised ValueError"}]
+        [logged] = [record.fields["error"] for record in caplog.records if record.exc_info]  # type: ignore[attr-defined]
+        assert answer.json()["detail"].endswith(f"traceback of error {logged}")
         areas = [1 + number if number % 10 else 2000 for number in range(60)]
         answers = asked_together(client, *({"instances": [{"area": area}]} for area in areas))
         found: list[Any] = [one.json().get("predictions", one.status_code) for one in answers]

@@ -4,7 +4,7 @@ device    a stand-in for a GPU: one call at a time, 6 ms a call and 0.2 ms a tex
 tiny      a text's checksum: almost no time of its own
 encoder   all-MiniLM-L6-v2 and the nearest of a few topics
 
-A text "poison" makes a model fail.
+A text that begins with "poison" makes a model fail.
 """
 
 import os
@@ -43,7 +43,7 @@ class Model:
             return [{"label": list(TOPICS)[i], "score": s} for i, s in zip(index.tolist(), best.tolist(), strict=True)]
         if KIND == "device":
             time.sleep(0.006 + 0.0002 * len(batch))
-        if "poison" in batch:
+        if any(text.startswith("poison") for text in batch):
             raise ValueError("poison")
         return [{"label": f"{zlib.crc32(text.encode()) % 3}", "score": 0.5} for text in batch]
 

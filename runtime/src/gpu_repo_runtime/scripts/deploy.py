@@ -128,7 +128,7 @@ def notes(text: str) -> Iterator[tuple[str, str]]:
 
 def deploy(project: Project, words: list[str]) -> int:
     """Deploy an overlay, or show what would change."""
-    overlay, option = "".join(words[:1]), "".join(words[1:2])
+    overlay, option = ("".join(one for one in words if one.startswith("-") == is_option) for is_option in (False, True))
     check_asked(overlay, option)
     with ExitStack() as files:
         take_kubeconfig(files)

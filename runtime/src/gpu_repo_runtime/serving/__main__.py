@@ -69,7 +69,8 @@ def list_settings(package: str | None) -> None:
     except SystemExit as error:
         sys.exit(f"service.py ended the process while it was imported: SystemExit: {words_of(error)}")
     for name, field in variables(settings).items():
-        print(f"{name + '=' + ('' if field.is_required() else str(field.default)):30} {field.description or ''}")
+        default = "(required)" if field.is_required() else str(field.default)
+        print(f"{f'{name}={default}':30} {field.description or ''}")
 
 
 def main(package: str | None = None) -> None:

@@ -14,12 +14,14 @@ from prometheus_client.exposition import choose_encoder
 from starlette.exceptions import HTTPException
 
 from ..contract import Model
+from ..inputs import InvalidInput
+from ..words import words_of
 from . import hooks
-from .auth import is_bearer_token
+from .auth import OPEN, is_bearer_token
 from .errors import InvalidRequest
 from .middleware import RequestMiddleware, problem
 from .predict import Answer, Predictions, PredictMiddleware
-from .schemas import PLAIN, PROBLEM, Health, named_faults
+from .schemas import AS_PROBLEM, PLAIN, PROBLEM, PROBLEMS, Health, named_faults
 from .service import Service
 from .settings import Settings
 from .tracing import telemetry
@@ -59,12 +61,13 @@ def create_app(
         generate_unique_id_function=lambda route: route.name,  # of a client's function
     )
     app.state.service = service
-    app.add_exception_handler(HTTPException, _http_problem)
-    app.add_exception_handler(RequestValidationError, _invalid)
+    for kind in (HTTPException, RequestValidationError, InvalidInput):
+        app.add_exception_handler(kind, _problem)
     # The middleware that is added last sees a request first: the owner's is between these two.
     app.add_middleware(PredictMiddleware, answers=_add_predict(app, service), handlers=app.exception_handlers)
     _add_health(app, service)
     _document(app)
+    app.router.responses[422] = {"description": PROBLEMS[422], **AS_PROBLEM}  # of the owner's routes
     if extend:
         hooks.extend(app, service, extend)
     app.add_middleware(RequestMiddleware, service=service)
@@ -97,6 +100,9 @@ def _document(app: FastAPI) -> None:
         if any(is_bearer_token(one.cls) for one in app.user_middleware):
             document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
             document["security"] = [{"key": []}]
+            for path in document["paths"].keys() - OPEN:
+                for operation in document["paths"][path].values():
+                    operation["responses"]["401"] = {"description": "The token is missing or wrong", **AS_PROBLEM}
         return document
 
     app.openapi = openapi  # type: ignore[method-assign]
@@ -154,12 +160,11 @@ def _add_health(app: FastAPI, service: Service) -> None:
         return Response(encode(service.metrics.registry), headers={"content-type": content_type})
 
 
-async def _http_problem(request: Request, error: Exception) -> Response:
+async def _problem(request: Request, error: Exception) -> Response:
+    """Answer an error of a route, the owner's too, as /predict does: without the values of the request."""
+    if isinstance(error, RequestValidationError):
+        error = InvalidRequest.of(named_faults(list(error.errors())))
+    elif isinstance(error, InvalidInput):
+        error = InvalidRequest(words_of(error))
     assert isinstance(error, HTTPException)
     return problem(error, request.scope)
-
-
-async def _invalid(request: Request, error: Exception) -> Response:
-    """Answer a request that a route of the owner rejects as /predict does: without the values of the request."""
-    assert isinstance(error, RequestValidationError)
-    return problem(InvalidRequest.of(named_faults(list(error.errors()))), request.scope)

@@ -1,18 +1,10 @@
-"""The Prometheus metrics of the service. Every name starts with ``service_``; ``/metrics`` shows them."""
+"""The Prometheus metrics of the service: every name starts with ``service_``."""
 
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    GCCollector,
-    Histogram,
-    PlatformCollector,
-    ProcessCollector,
-)
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -44,8 +36,7 @@ class Metrics:
         memory: Callable[[], Any],
     ) -> None:
         self.registry = registry = CollectorRegistry()
-        for collector in (ProcessCollector, PlatformCollector, GCCollector):
-            collector(registry=registry)
+        registry.register(REGISTRY)  # the owner's, and those of the process
 
         def counter(name: str, about: str, *labels: str) -> Counter:
             return Counter(name, about, labels, registry=registry)

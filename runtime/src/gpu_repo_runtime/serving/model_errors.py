@@ -1,6 +1,7 @@
 """What an error of the owner's model means for a request."""
 
 import logging
+import random
 
 from .. import device
 from ..inputs import InvalidInput
@@ -25,9 +26,10 @@ def classify(error: BaseException, index: int | None) -> ServiceError:
         what = ": ".join(filter(None, (type(error).__name__, first_line(device.reported(error)))))
         log.warning("out of memory: trying with less", extra={"fields": {"error": what}})
         return OutOfMemory("not even one input fits into the memory that is left", retry_after=5)
+    name = f"{random.getrandbits(32):08x}"
     if index is not None:
-        log.error("the model failed on an input", exc_info=error)
-    detail = f"the model failed on instances.{index}; the log has the traceback"
+        log.error("the model failed on an input", exc_info=error, extra={"fields": {"error": name}})
+    detail = f"the model failed on instances.{index}; the log has the traceback of error {name}"
     return ServiceError(detail, "prediction_failed", errors=_about(index, f"the model raised {type(error).__name__}"))
 
 

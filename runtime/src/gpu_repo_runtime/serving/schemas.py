@@ -20,6 +20,7 @@ from .settings import Settings
 PROBLEM, PLAIN = "application/problem+json", "application/json"
 SHOWN = [about for code, about in CODES.items() if code not in ("internal", "client_gone")]
 PROBLEMS = {status: "; ".join(title for other, title in SHOWN if other == status) for status, _ in SHOWN}
+AS_PROBLEM = {"content": {PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}}}  # of an OpenAPI document
 # Faults of a body that has another form than {"instances": [...]}.
 OTHER_FORM = {"missing", "model_type", "list_type", "extra_forbidden"}
 SHOWN_CHARACTERS = 200
@@ -145,9 +146,7 @@ def document(
     async def endpoint(body: Any) -> None: ...
 
     endpoint.__annotations__["body"] = body
-    problem: dict[str, Any] = {"model": Problem}
-    if media_type != PLAIN:
-        problem = {"content": {media_type: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
+    problem: dict[str, Any] = {"model": Problem} if media_type == PLAIN else AS_PROBLEM
     app.add_api_route(
         path,
         endpoint,
