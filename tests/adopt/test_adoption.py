@@ -14,6 +14,7 @@ from adoption.tree import read_tree
 
 from tests.adopt.conftest import Make
 from tests.conftest import ROOT, git
+from tests.templates.test_child import run
 from tests.updates.family import Family
 from tests.updates.tiny import write_files
 
@@ -213,3 +214,15 @@ def test_settings_of_theirs_stay_in_force(files_there: dict[str, str], hidden: s
 @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
 def test_lines_of_the_template_have_the_line_ends_of_theirs(end: bytes) -> None:
     assert placing.united(b"mine" + end, b"a\n") == end.join([b"mine", b"", b"# from the template", b"a", b""])
+
+
+@pytest.mark.slow
+def test_the_pipeline_of_an_adopted_repository_passes(old: Make, template: Path) -> None:
+    """Its packages are locked, and lint and tests take its code with the template's."""
+    code = {"nets/__init__.py": "import humanize\n\nONE = humanize.intcomma(1000)\n", "requirements.txt": "humanize\n"}
+    test = {"tests/test_nets.py": 'from nets import ONE\n\n\ndef test_one():\n    assert ONE == "1,000"\n'}
+    folder = old(code | test)
+    assert adopt.main([str(folder), "--template", str(template), "--version", "HEAD", *ANSWERS]) == 0
+    git(folder, "switch", "--quiet", "adopt-template")
+    for script in ("setup", "lint", "test"):
+        assert "passed" in run(folder, f"scripts/{script}") or script != "test"

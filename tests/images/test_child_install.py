@@ -19,16 +19,6 @@ pytestmark = pytest.mark.images
 
 ORDINARY = ["click", "fastapi", "httpx", "orjson", "pandas", "rich", "pyarrow", "pydantic", "tqdm", "uvicorn"]
 HASH = f"--hash=sha256:{'0' * 64}"
-DOCKERFILE = """
-ARG BASE_IMAGE
-FROM ${BASE_IMAGE}
-USER root
-RUN --mount=type=bind,source=requirements.lock,target=/tmp/requirements.lock \\
-    --mount=type=cache,target=/var/cache/base-install base-install /tmp/requirements.lock
-USER app
-COPY src/ /app/src/
-ENV PYTHONPATH=/app/src
-"""
 
 
 @pytest.fixture
@@ -93,38 +83,6 @@ def test_ten_ordinary_packages_change_nothing_of_the_base(image: Built, containe
         ["python", "-c", "import pandas, pyarrow, fastapi, httpx; print('fine')"], user="app"
     )
     assert (code, output.decode().strip()) == (0, "fine"), output.decode()
-
-
-def test_a_child_builds_and_a_changed_line_is_one_small_layer(image: Built, tmp_path: Path) -> None:
-    """A child's Dockerfile builds; a change of its code keeps every layer but the last; a conflict fails the build."""
-    (tmp_path / "Dockerfile").write_text(DOCKERFILE)
-    (tmp_path / "src").mkdir()
-    (tmp_path / "requirements.lock").write_text(resolve(image.name, ["tqdm"], tmp_path))
-
-    def build(tag: str) -> subprocess.CompletedProcess[str]:
-        command = ["docker", "build", "--progress=plain", f"--tag={tag}", f"--build-arg=BASE_IMAGE={image.tag}"]
-        return subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, check=False)
-
-    layers = []
-    for number in (1, 2):
-        (tmp_path / "src" / "app.py").write_text(f"print({number})\n")
-        built = build(f"child-of-{image.name}:{number}")
-        assert built.returncode == 0, built.stderr
-        layers.append(image.client.images.get(f"child-of-{image.name}:{number}").attrs["RootFS"]["Layers"])
-    base = image.image.attrs["RootFS"]["Layers"]
-    assert layers[0][: len(base)] == layers[1][: len(base)] == base, f"{image.name}: children do not share the base"
-    assert layers[0][:-1] == layers[1][:-1], f"{image.name}: more than one layer moved"
-    assert layers[0][-1] != layers[1][-1], f"{image.name}: the change is in no layer"
-    held = {name: pin.version for name, pin in installed_pins(CATALOG, image.name).items()}
-    cuda = next(name for name in held if name.startswith("nvidia-cuda-runtime"))
-    names = [name for name in ("numpy", cuda, "torch", "tensorflow") if name in held]
-    (tmp_path / "requirements.lock").write_text("".join(f"{name}==1.0 {HASH}\n" for name in names))
-    refused = build(f"child-of-{image.name}:refused")
-    assert refused.returncode != 0
-    for name in names:
-        assert f"{name}: the lock has 1.0, the image has {held[name]}" in refused.stderr, refused.stderr[-2000:]
-    for number in (1, 2):
-        image.client.images.remove(f"child-of-{image.name}:{number}", force=True)
 
 
 # Row: packages, a program, and the last words that it prints on a CPU. RAPIDS and FlashInfer need packages of NVIDIA's
