@@ -5,24 +5,20 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import kubernetes_validate
 import pytest
 import yaml
 
 from tests.answers import COMPONENTS, AnswerSet
 from tests.runtime.services import RUNTIME
 from tests.sampling import sampled
+from tests.templates.checks import objects, schema_error
 
 METRICS = RUNTIME / "gpu_repo_runtime/serving/metrics.py"
-VERSIONS = ("1.32", "1.37")  # oldest and newest that are looked at
 ANSWERS = AnswerSet("service", "torch", gpu_resource="nvidia.com/mig-1g.10gb", components=COMPONENTS)
-# Objects of operators: Kubernetes itself has no schema for them.
-FOREIGN = {"HTTPRoute", "PodMonitor", "PrometheusRule", "ScaledObject", "Kustomization", "Component"}
 
 
 @pytest.fixture(scope="module")
@@ -46,40 +42,13 @@ def base(child: Path) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def build(child: Path) -> Callable[[str], list[dict[str, Any]]]:
     """Return a function that builds an overlay with Kustomize."""
-    command = ["kubectl", "kustomize"]
-
-    def of(overlay: str) -> list[dict[str, Any]]:
-        folder = child / "deploy/overlays" / overlay
-        done = subprocess.run([*command, folder], check=False, capture_output=True, text=True)
-        assert done.returncode == 0, f"{overlay}: {done.stderr}"
-        return list(yaml.safe_load_all(done.stdout))
-
-    return of
-
-
-def validate(document: dict[str, Any]) -> None:
-    """Hold an object to the schemas of Kubernetes. Raises ValidationError."""
-    if document["kind"] not in FOREIGN:
-        for version in VERSIONS:
-            kubernetes_validate.validate(document, version, strict=True)
-
-
-@pytest.mark.slow
-def test_base_is_valid(base: dict[str, Any]) -> None:
-    kinds = {"Deployment", "Service", "PodDisruptionBudget", "HorizontalPodAutoscaler", "NetworkPolicy"}
-    assert kinds | {"PodMonitor", "ScaledObject", "PrometheusRule"} <= base.keys()
-    for document in base.values():
-        validate(document)
+    return lambda overlay: objects(child / "deploy/overlays" / overlay)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("overlay", ["dev", "prod"])
-def test_overlays_build_and_are_valid(build: Callable[[str], list[dict[str, Any]]], overlay: str) -> None:
-    documents = build(overlay)
-    for document in documents:
-        validate(document)
-    names = {document["metadata"]["namespace"] for document in documents}
-    assert len(names) == 1, "all in one namespace"
+def test_an_overlay_is_one_namespace(build: Callable[[str], list[dict[str, Any]]], overlay: str) -> None:
+    assert len({document["metadata"]["namespace"] for document in build(overlay)}) == 1
 
 
 @pytest.fixture(scope="module")
@@ -176,14 +145,13 @@ def outside(child: Path, build: Callable[[str], list[dict[str, Any]]]) -> dict[s
     (overlay / "kustomization.yaml").write_text(yaml.safe_dump({"kind": "Kustomization", **about}))
     documents = build("outside")
     shutil.rmtree(overlay)
-    for document in documents:
-        validate(document)
+    assert [fault for one in documents if (fault := schema_error(json.dumps(one)))] == []
     return {document["kind"]: document for document in documents}
 
 
-def containers(objects: dict[str, Any]) -> dict[str, Any]:
+def containers(of: dict[str, Any]) -> dict[str, Any]:
     """Return the containers of the Deployment by name."""
-    return {one["name"]: one for one in objects["Deployment"]["spec"]["template"]["spec"]["containers"]}
+    return {one["name"]: one for one in of["Deployment"]["spec"]["template"]["spec"]["containers"]}
 
 
 @pytest.mark.slow
@@ -228,8 +196,8 @@ def queries(child: Path) -> dict[str, str]:
         for panel in dashboard["panels"]
         for target in panel.get("targets", ())  # a row has none
     }
-    objects = yaml.safe_load_all((child / "deploy/base/monitoring/alerts.yaml").read_text())
-    groups = {one["kind"]: one["spec"] for one in objects}["PrometheusRule"]["groups"]
+    alerts = yaml.safe_load_all((child / "deploy/base/monitoring/alerts.yaml").read_text())
+    groups = {one["kind"]: one["spec"] for one in alerts}["PrometheusRule"]["groups"]
     return found | {f"alert {rule['alert']}": rule["expr"] for group in groups for rule in group["rules"]}
 
 

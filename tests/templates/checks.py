@@ -18,7 +18,7 @@ import yaml
 BIN = Path(sys.executable).parent
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 PIPELINES = {"jenkins": "Jenkinsfile", "github": ".github/workflows/ci.yml", "gitlab": ".gitlab-ci.yml"}
-KUBERNETES = ("1.33", "1.37")
+KUBERNETES = ("1.32", "1.37")  # oldest and newest that are looked at
 OF_AN_OPERATOR = {  # kinds that do not come with Kubernetes: their version instead of a schema
     "PodMonitor": "monitoring.coreos.com/v1",
     "PrometheusRule": "monitoring.coreos.com/v1",
