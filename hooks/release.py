@@ -49,8 +49,8 @@ def check(repository: Path, text: str, push: bool) -> Version:
     version = Version(text)
     if push and call(repository, "symbolic-ref", "--quiet", "HEAD").returncode:
         raise UpdateError("no branch is checked out, so there is none to push: git switch BRANCH first")
-    if git(repository, "status", "--porcelain"):
-        raise UpdateError("there are uncommitted changes: commit them first, the release changes VERSION alone")
+    if changed := git(repository, "status", "--porcelain").split("\n", 1)[0]:
+        raise UpdateError(f"not committed: {changed[3:]}: commit every change first, the release changes VERSION alone")
     if version in written(repository) or git(repository, "tag", "--list", f"v{version}"):
         raise UpdateError(f"{version} is released already: take the next version")
     command = [sys.executable, "-W", "ignore", str(Path(__file__).with_name("release_check.py"))]

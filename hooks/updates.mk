@@ -30,8 +30,8 @@ fleet-status: $(READY) ## each child's version and whether it is behind, its ope
 	@$(FLEET) status --html build/fleet.html
 
 .PHONY: fleet-push
-fleet-push: $(READY) ## bring a release to the children (VERSION=vX.Y.Z, default: the newest; CANARY=1: only to the canaries)
-	@$(FLEET) push --html build/fleet.html $(call given,VERSION,to) $(if $(value CANARY),--canary); \
+fleet-push: $(READY) ## bring a release to the children (VERSION=vX.Y.Z, default: the newest; CANARY=1: only to the canaries; ONLY=child: only to this one)
+	@$(FLEET) push --html build/fleet.html $(call given,VERSION,to) $(if $(value CANARY),--canary) $(call given,ONLY,only); \
 	code=$$?; if [ $$code = 3 ]; then echo "make: some pull requests are drafts: their owners have to act"; else exit $$code; fi
 
 .PHONY: fleet-close

@@ -71,7 +71,7 @@ def check_target(target: Path) -> None:
         raise NewError(f"{target} is not empty: take a folder that does not exist yet, or an empty one")
     parent = target if target.is_dir() else target.parent
     if not parent.is_dir():
-        raise NewError(f"{parent} does not exist: make it first, or take another place")
+        raise NewError(f"{parent} does not exist: mkdir -p {parent}, or take another place")
     if not os.access(parent, os.W_OK):
         raise NewError(f"{parent} cannot be written: take another place")
     around = call(parent, "rev-parse", "--show-toplevel").stdout

@@ -59,8 +59,8 @@ def detect(
         file = next((path for path in tree.paths if CLUSTER.search(path)), "")
         answers["kubernetes"] = Answer(bool(file), f"{file} is for Kubernetes" if file else "no file is for Kubernetes")
     systems = [system for system, start in CI.items() if any(path.startswith(start) for path in tree.paths)]
-    reason = f"it has {', '.join(CI[one] for one in systems)}" if systems else "the default"
-    answers["ci"] = Answer(systems or ["jenkins"], reason)
+    if systems:  # else those of company.yml
+        answers["ci"] = Answer(systems, f"it has {', '.join(CI[one] for one in systems)}")
     if (taken := given.get("package_name", "")) in top:
         raise AdoptError(f"package_name={taken}: the repository has {taken} already, and one would shadow the other")
     return answers | {name: Answer(value, "given") for name, value in given.items()}

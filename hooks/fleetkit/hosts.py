@@ -78,12 +78,14 @@ class BareRepository:
         self.git = Git(folder)
 
     def requests(self, branch: str = "") -> list[Request]:
-        """Return a request for each branch of this tool."""
-        place = f"refs/heads/{branch or BRANCHES}"
-        rows = self.git.text("for-each-ref", "--format=%(objectname) %(refname:lstrip=2)", place).splitlines()
-        found = [row.split(" ", 1) for row in rows]
-        told = {commit: self.git.text("show", "--no-patch", "--format=%B", commit) for commit, _ in found}
-        return [Request(name, "open", is_draft(told[commit]), commit, f"branch {name}") for commit, name in found]
+        """Return a request for each branch of this tool: merged where the default branch has its commit."""
+        listing = ("for-each-ref", "--format=%(objectname) %(refname:lstrip=2)", f"refs/heads/{branch or BRANCHES}")
+        merged, found = self.git.text(*listing, "--merged=HEAD").splitlines(), []
+        for row in self.git.text(*listing).splitlines():
+            (commit, name), state = row.split(" ", 1), "merged" if row in merged else "open"
+            draft = is_draft(self.git.text("show", "--no-patch", "--format=%B", commit))
+            found.append(Request(name, state, draft, commit, f"branch {name}"))
+        return found if branch else [one for one in found if one.state == "open"]
 
     def conflicts(self, request: Request) -> bool:
         """Merge in memory."""

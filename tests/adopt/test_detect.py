@@ -55,7 +55,7 @@ KINDS: dict[str, tuple[dict[str, str], dict[str, object]]] = {
     ),
     "service": (
         {"app/main.py": APP, "app/__init__.py": "", "requirements.txt": "fastapi\ntorch\n", "k8s/a.yaml": "a: 1\n"},
-        {"project_type": "service", "framework": "torch", "kubernetes": True, "ci": ["jenkins"]},
+        {"project_type": "service", "framework": "torch", "kubernetes": True},
     ),
     "a web framework in an example alone": (
         {"setup.py": SETUP, "vit_pytorch/__init__.py": "import torch\n", "examples/app.py": APP},

@@ -59,7 +59,7 @@ def test_a_wrong_answer_leaves_nothing(template, tmp_path, answer, expected):
     [
         ("", "is not empty"),
         pytest.param("file", "is a file", marks=pytest.mark.slow),
-        pytest.param("no/child", "does not exist: make it first", marks=pytest.mark.slow),
+        pytest.param("no/child", "does not exist: mkdir -p", marks=pytest.mark.slow),
         pytest.param("/proc/self/child", "/proc/self", marks=pytest.mark.slow),  # not even root can write there
     ],
 )

@@ -61,7 +61,7 @@ def test_a_pre_release_needs_no_section_of_its_own(family: Repository) -> None:
             ("1.0.0", {}, "1.0.0 is released already"),
             ("0.9.0", {}, "rejected: VERSION is 0.9.0, which does not follow 1.0.0"),
             ("2.0.0", {}, "rejected: CHANGELOG.md has no section '## 2.0.0'"),
-            ("1.1.0", {"t/scripts/build": "half\n"}, "there are uncommitted changes"),
+            ("1.1.0", {"t/scripts/build": "half\n"}, "not committed: t/scripts/build"),
             (
                 "1.1.0",
                 {"copier.yml": GOOD["copier.yml"] + "_tasks: ['true']\n"},
@@ -76,7 +76,7 @@ def test_what_is_not_ready_is_refused_and_nothing_is_changed(
 ) -> None:
     if files:
         write_files(family.path, files)
-        if "uncommitted" not in reason:
+        if "not committed" not in reason:
             family.commit("A change that hurts")
     before = [family.git(*words.split()) for words in ("rev-parse HEAD", "status --porcelain", "tag")]
     done = run(family, "cut", version)

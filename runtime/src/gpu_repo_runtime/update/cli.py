@@ -48,9 +48,9 @@ def run(options: argparse.Namespace, place: Path) -> tuple[Update, str]:
         git.text("clone", "--quiet", "--shared", "--", str(git.folder), str(place / "child"))
         git = Git(place / "child")
     update = make_update(git, releases, old, new, given, lock=not options.no_lock)
-    shown = clean(answers["_src_path"]).removesuffix(".git")
-    link = f"{shown}/blob/{new}" if shown.startswith("https://") else f"{shown} at {new}"
-    text = update.text(link, options.dry_run)
+    place_of = clean(answers["_src_path"])
+    link = f"{place_of.removesuffix('.git')}/blob/{new}/CHANGELOG.md" if place_of.startswith("https://") else ""
+    text = update.text(link or f"CHANGELOG.md of {place_of} at {new}", options.dry_run)
     return update, text + ("\n\n" + git.text("diff", "--binary", "HEAD") if options.diff else "")
 
 

@@ -10,7 +10,7 @@ import yaml
 from .git import NONE, Git, UpdateError, clean
 from .locks import LOCKS, renew_locks
 from .releases import Releases, number
-from .render import ANSWERS, read_answers, template_change
+from .render import ANSWERS, LEFT_ALONE, read_answers, template_change
 
 Given = Mapping[str, str]  # answers that change with the update
 MARKERS = "both sides changed the same lines: resolve the conflict markers"
@@ -71,7 +71,7 @@ class Update:
         steps += ['do what is listed under "To do"'] if self.to_do else []
         steps.append(f'scripts/setup && scripts/test && git commit -m "Update the template to {self.new}"')
         then = "the same command without --dry-run" if dry_run else ", then ".join(steps)
-        return "\n".join([*lines, "", f"All changes: {link}/CHANGELOG.md", f"next: {then}"])
+        return "\n".join([*lines, "", f"All changes: {link}", f"next: {then}"])
 
 
 def to_act(template: Path, old: str, new: str, project_type: str) -> list[str]:
@@ -129,11 +129,9 @@ def name_left(git: Git, update: Update, given: Given) -> None:
 def make_update(git: Git, releases: Releases, old: str, new: str, given: Given = NONE, lock: bool = True) -> Update:
     """Bring the change into index and work tree, which must be clean; conflicts stay in the index as git keeps them.
 
-    With `lock`, the locks follow the runtime and the image. Raises UpdateError: before anything is written, or `git
-    reset --hard` gives the last commit back.
+    With `lock`, the locks follow. Raises UpdateError; `git reset --hard` gives the last commit back.
     """
-    kind = str(read_answers(git).get("project_type", ""))
-    update = Update(old, new, to_act(releases.unpacked(new), old, new, kind))
+    update = Update(old, new, to_act(releases.unpacked(new), old, new, str(read_answers(git).get("project_type"))))
     change = template_change(git, releases, old, new, given)
     check_place(git, change)
     done = git.run("cherry-pick", "--no-commit", "-X", "ignore-cr-at-eol", change)
@@ -143,6 +141,8 @@ def make_update(git: Git, releases: Releases, old: str, new: str, given: Given =
         raise UpdateError(f"git cherry-pick: {clean(done.stderr.decode(errors='replace'))}")
     if lock:
         renew_locks(git, update.to_do, update.notes)
+    if git.file(LEFT_ALONE):
+        update.notes.append(f"the template's fixes do not reach what {LEFT_ALONE} lists")
     edited = set(git.paths("diff", "--name-only", "--no-renames", "-z", f"{change}^", "HEAD")) - {*LOCKS, ANSWERS}
     hidden = git.paths("ls-files", "--cached", "--ignored", "--exclude-standard", "-z")
     rows = iter(git.paths(*status))
