@@ -84,12 +84,10 @@ def every_answer_set() -> list[AnswerSet]:
     tools = {one: ("pachyderm", "flyte", *(["kubeflow"] if one in KUBEFLOW else [])) for one in FRAMEWORKS}
     sets += [AnswerSet("batch", one, pipeline=tools[one], training=True) for one in FRAMEWORKS]
     sets += [AnswerSet("batch", "plain", pipeline=("flyte",))]
-    sets += [
-        AnswerSet("service", "plain", components=COMPONENTS),
-        AnswerSet("service", "plain", components=("keda",)),
-        *(AnswerSet(project_type, "plain", components=WEIGHTS) for project_type in ("batch", "service")),
-    ]
-    sets += [AnswerSet(t, "plain", ci=("jenkins", "github", "gitlab"), update_job=True) for t in TYPES]
+    sets += [AnswerSet("service", "plain", components=("keda",))]
+    parts = {"batch": WEIGHTS, "service": COMPONENTS + WEIGHTS}
+    systems = ("jenkins", "github", "gitlab")
+    sets += [AnswerSet(t, "plain", components=parts.get(t, ()), ci=systems, update_job=True) for t in TYPES]
     sets += [AnswerSet(t, "plain", layout=1) for t in TYPES]
     sets += [
         AnswerSet("batch", "plain", kubernetes=False, ci=("github", "gitlab")),
