@@ -98,8 +98,7 @@ def reason(output: str) -> str:
         return wrong_choice(choice[1], choice[2], choice[3].replace("'", "").split(", "))
     if text := re.search(r"Not a YAML list: '(.*)'", line):
         return f"an answer that is a list needs brackets, for example ci=[github]: not {text[1]}"
-    line = line.replace("': for example", " needs another answer, for example").removeprefix("'")
-    return line.replace("': ", ": ", 1)
+    return line.removeprefix("'").replace("': ", ": ", 1)
 
 
 def wrong_choice(question: str, given: str, choices: list[str]) -> str:

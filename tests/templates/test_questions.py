@@ -109,6 +109,7 @@ REFUSED = [
 def test_a_wrong_answer_is_refused_with_a_right_one(template, tmp_path, answers, expected):
     error = refusal(template, tmp_path / "child", **answers)
     assert expected in error, f"{answers}: {error}"
+    assert "not in [" in error or "': use " in error, f"{answers}: {error} does not begin with the rule"
     assert not (tmp_path / "child").exists(), f"{answers}: something was written"
 
 
