@@ -85,11 +85,11 @@ def test_setting_up_lets_the_code_ask_for_its_version_and_names_the_service(
     packages.mkdir(parents=True)
     (tmp_path / "src/kind").mkdir(parents=True)
     (tmp_path / "src/kind/__init__.py").touch()
-    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'mine'\nversion = '3.1'\n")
+    (tmp_path / "pyproject.toml").write_text("[project]\nname = 'mine'\nversion = '3.1'\ndescription = 'Mine.'\n")
     monkeypatch.chdir(tmp_path)
     environment.link_project()
     [found] = recorded(packages)
     assert (found.name, found.version) == ("mine", "3.1")
     monkeypatch.syspath_prepend(str(packages))
     info = app_of(ROW).openapi()["info"]  # a model of the package `kind`
-    assert (info["title"], info["version"]) == ("mine", "3.1")
+    assert info == {"title": "mine", "version": "3.1", "description": "Mine."}

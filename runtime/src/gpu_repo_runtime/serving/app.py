@@ -49,12 +49,10 @@ def create_app(
         yield
         service.stop()
 
-    title, version = _project(service)
     app = FastAPIOffline(
         static_url="/docs/assets",  # a cluster may have no access to public networks
         redoc_url=None,
-        title=title,
-        version=version,
+        **_project(service),
         lifespan=lifespan,
         redirect_slashes=False,
         telemetry=telemetry(),
@@ -74,14 +72,16 @@ def create_app(
     return app
 
 
-def _project(service: Service) -> tuple[str, str]:
-    """Return the name and the version of the project for the OpenAPI document, and so for clients made from it."""
+def _project(service: Service) -> dict[str, str]:
+    """Return name, version and description of the project for the OpenAPI document, and so for clients made from it."""
     package, version = type(service.model).__module__.split(".")[0], service.settings.app_version
     # Not packages_distributions(), which parses the list of files of everything that is installed.
     found = [d.metadata for d in metadata.distributions() if package in (d.read_text("top_level.txt") or "").split()]
     if len(found) != 1:
-        return package, version
-    return found[0]["Name"], found[0]["Version"] if version == "unknown" else version
+        return {"title": package, "version": version}
+    [mine] = found
+    version = mine["Version"] if version == "unknown" else version
+    return {"title": mine["Name"], "version": version, "description": "".join(mine.get_all("Summary", []))}
 
 
 def _document(app: FastAPI) -> None:
