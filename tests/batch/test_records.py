@@ -64,6 +64,14 @@ def test_what_is_lost_before_the_end_is_made_anew(
     assert out.digest() == whole.digest()
 
 
+def test_what_is_lost_after_the_end_is_made_anew_once_success_is_deleted(job, arguments, whole, out):
+    assert job(*arguments, "--output", out.path) == 0
+    for name in ("data/part-00000-000001.parquet", "_quarantine/part-00000-000004.parquet", "_SUCCESS"):
+        delete(out.path / name)
+    assert job(*arguments, "--output", out.path) == 0
+    assert out.digest() == whole.digest()
+
+
 def test_parts_without_the_plan_that_they_were_made_by(job, arguments, out, monkeypatch, capsys):
     """Else parts of another code would stand beside those of this one."""
     half_done(job, arguments, out, monkeypatch)
