@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.batch.conftest import texts
-from tests.batch.ray_cluster import START_SECONDS, python_with_ray  # noqa: F401 - fixture
+from tests.batch.ray_cluster import LIMIT_SECONDS, python_with_ray  # noqa: F401 - fixture
 from tests.conftest import ROOT
 from tests.journeys.blocks import parsed
 
@@ -100,7 +100,7 @@ def test_the_same_model_in_ray_data(python: Path, tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pq.write_table(pa.table({"id": range(200), "alcohol": [11 + n % 4 for n in range(200)]}), "wines.parquet")
     own = {"PYTHONPATH": str(tmp_path / "src"), "RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "token"}
-    own |= {"RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_raylet_start_wait_time_s": str(START_SECONDS)}
+    own |= {"RAY_AUTH_TOKEN": secrets.token_hex(32), "RAY_raylet_start_wait_time_s": str(LIMIT_SECONDS)}
     run_python(program, executable=python, **own)
     rows = ds.dataset("build/ray", format="parquet").to_table().sort_by("id").to_pylist()
     assert [(row["id"], row["is_strong"]) for row in rows] == [(n, 11 + n % 4 > 13) for n in range(200)]
