@@ -157,7 +157,7 @@ def test_a_wheel_that_the_child_carries_is_installed_from_its_folder(bench: Benc
     bench.wheel("runtime", "9.0", **{"runtime.py": "version = 9\n"})
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     own = hashlib.sha256(wheel(carried, "mine", "2.0", {"mine.py": ""}).read_bytes()).hexdigest()
-    lock = f"runtime @ file:wheels/{path.name} --hash=sha256:{digest}\n{bench.wheel('tool')}"
+    lock = f"runtime[serving] @ file:wheels/{path.name} --hash=sha256:{digest}\n{bench.wheel('tool')}"
     lock += f"mine==2.0 --hash=sha256:{own}\n"
     done = bench.install(lock, carried=carried)
     assert done.returncode == 0, done.stderr

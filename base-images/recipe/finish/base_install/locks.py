@@ -15,7 +15,7 @@ from packaging.version import InvalidVersion, Version
 
 from .uv import WRONG_USE, reason, stop, uv
 
-CARRIED = re.compile(r"(?:[\w.-]+ @ file:|\./)wheels/(\S+\.whl)")
+CARRIED = re.compile(r"(?:\S+ @ file:|\./)wheels/(\S+\.whl)")
 RENEW = "run scripts/lock and commit the locks"
 EXPORT = ("export", "--frozen", "--offline", "--no-emit-project", "--no-default-groups", "--no-header", "--no-annotate")
 
