@@ -21,6 +21,7 @@ from tests.updates.test_family import RELEASED, start
 from tests.updates.tiny import Child
 
 OWN = "\n\nMINE = 1\n"
+BASE = "deploy/base/deployment.yaml"
 TYPES = ("service", "batch", "library")
 SINCE = [version for version in RELEASED if version >= "v0.2.0"]
 SCRIPT, PROGRAM, COPIER = "scripts/update", "the parent's program", "plain copier update"
@@ -36,6 +37,9 @@ def edited(family: Family, path: Path, version: str, kind: str) -> Child:
     name = f"src/{answers.package_name}/{model}"
     child.edit({name: child.read(name) + OWN, "Dockerfile": child.read("Dockerfile") + "# ours\n"})
     child.edit({"renovate.json": None})
+    if (version, kind) == (SINCE[-1], "service"):  # in releases before it, these lines have another form
+        text = child.read(BASE).replace("replicas: 2", "replicas: 4").replace("memory: 16Gi", "memory: 24Gi")
+        child.edit({BASE: text.replace("timeoutSeconds: 2", "timeoutSeconds: 4")})
     return child
 
 
