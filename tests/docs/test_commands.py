@@ -15,6 +15,7 @@ from tests.conftest import ROOT, git
 from tests.docs.blocks import IN_CHILDREN, all_blocks, blocks_of
 from tests.journeys.blocks import Block
 from tests.journeys.child import Child
+from tests.shared import program
 
 BLOCKS = all_blocks()
 RUN = [page for page, blocks in BLOCKS.items() if any(block.mark != "not run" for block in blocks)]
@@ -25,9 +26,7 @@ GPU_SMOKE = '#!/usr/bin/env bash\nPYTHONPATH={root}/base-images exec {python} -m
 def in_folder(tmp_path: Path) -> Iterator[Callable[[Path], Child]]:
     """Return a function that opens a shell in a folder, with gpu-smoke and python on its path."""
     programs = tmp_path / "bin"
-    programs.mkdir()
-    (programs / "gpu-smoke").write_text(GPU_SMOKE.format(root=ROOT, python=sys.executable), encoding="utf-8")
-    (programs / "gpu-smoke").chmod(0o755)
+    program(programs / "gpu-smoke", GPU_SMOKE.format(root=ROOT, python=sys.executable))
     (programs / "python").symlink_to(shutil.which("python3") or sys.executable)
     made: list[Child] = []
 

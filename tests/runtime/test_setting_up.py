@@ -14,6 +14,7 @@ from gpu_repo_runtime.scripts import tools
 from gpu_repo_runtime.scripts.facts import ScriptError
 
 from tests.runtime.services import RUNTIME
+from tests.shared import program
 
 # Stands in for uv: it writes down how it is called, and does what `uv.json` says of calls that hold a word.
 UV = """#!/usr/bin/env python3
@@ -39,10 +40,9 @@ WHEEL = "gpu-repo-runtime[serving] @ file:wheels/gpu_repo_runtime-1.0-py3-none-a
 @pytest.fixture
 def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the folder of a repository that is set up, and stand in it."""
-    for folder in (".venv/bin", "wheels", "scripts/tools"):
+    for folder in ("wheels", "scripts/tools"):
         (tmp_path / folder).mkdir(parents=True)
-    (tmp_path / ".venv/bin/uv").write_text(UV)
-    (tmp_path / ".venv/bin/uv").chmod(0o755)
+    program(tmp_path / ".venv/bin/uv", UV)
     (tmp_path / "uv.json").write_text("{}")
     (tmp_path / "wheels/requirements.in").write_text(f"# the runtime\n{WHEEL}\n")
     (tmp_path / "requirements.lock").write_text(
@@ -124,14 +124,14 @@ def test_a_package_from_a_folder_or_git_is_refused_with_the_reason(
 def test_wrong_use_is_one_line_and_changes_nothing(child: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (child / "uv.json").write_text(json.dumps({"--wrong": 2, "--db": 2}))
     lock = ["--image", "plain-cu13", "--"]
-    for program, words, said in (
+    for module, words, said in (
         (locking, [*lock, "--wrong"], ": see scripts/lock --help"),
         (locking, [*lock, "upgrade"], ": see scripts/lock --help"),
         (locking, [*lock, "--audit", "--db", "x"], ": see scripts/lock --help"),
         (environment, ["--wrong"], "setup: unknown option --wrong: see scripts/setup --help"),
         (environment, ["--framework"], "setup: --framework needs PACKAGE=="),
     ):
-        assert program.main(words) == 2
+        assert module.main(words) == 2
         [line] = capsys.readouterr().err.splitlines()
         assert said in line, words
     assert not [words for words in calls(child) if {"--output-file", "sync"} & {*words}]
@@ -209,8 +209,7 @@ def test_another_runtime_is_locked_before_anything_is_installed(
 ) -> None:
     newer = WHEEL.replace("1.0", "2.0")
     (child / "wheels/requirements.in").write_text(f"# the runtime\n{newer}\n")
-    (child / "scripts/lock").write_text(f"#!/bin/sh\nenv >locked\nexit {code}\n")
-    (child / "scripts/lock").chmod(0o755)
+    program(child / "scripts/lock", f"#!/bin/sh\nenv >locked\nexit {code}\n")
     monkeypatch.setenv("PYTHONPATH", "wheels/of_this_program.whl")
     assert environment.main([]) == code
     said = capsys.readouterr().err
@@ -298,9 +297,7 @@ def image(child: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.slow
 def test_in_the_image_only_what_it_lacks_is_installed_and_its_packages_are_seen(child: Path, image: Path) -> None:
-    (image / "bin").mkdir()
-    (image / "bin/uv").write_text(UV)
-    (image / "bin/uv").chmod(0o755)
+    program(image / "bin/uv", UV)
     for _ in range(2):  # a second time from what the first one left
         assert environment.main([]) == 0
         assert (child / "synced").read_text() == f"{WHEEL} \\\n    --hash=sha256:1\ntorch==2 \\\n    --hash=sha256:2\n"

@@ -12,25 +12,22 @@ from pathlib import Path
 import pytest
 
 from tests.sampling import sampled
-from tests.shared import RUNTIME
+from tests.shared import RUNTIME, program
 
 SLOW_UV = "#!/bin/sh\ntouch begun\nexec sleep 60\n"
 PROGRAMS = [("environment", []), ("locking", ["--image", "plain-cu13", "--"])]
 
 
-@pytest.mark.parametrize(("program", "words"), sampled(PROGRAMS, lambda row: row[0] == "locking"))
-def test_no_traceback_is_shown(tmp_path: Path, program: str, words: list[str]) -> None:
+@pytest.mark.parametrize(("module", "words"), sampled(PROGRAMS, lambda row: row[0] == "locking"))
+def test_no_traceback_is_shown(tmp_path: Path, module: str, words: list[str]) -> None:
     for name in ("uv", "python"):
-        place = tmp_path / ".venv/bin" / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(SLOW_UV)
-        place.chmod(0o755)
+        program(tmp_path / ".venv/bin" / name, SLOW_UV)
     for name in ("requirements.lock", "requirements-dev.lock", "constraints.txt"):
         (tmp_path / name).write_text("")
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "a"\nversion = "1"\n')
     environment = os.environ | {"PYTHONPATH": str(RUNTIME)}
     listening = ["env", "--default-signal=INT"]  # a background job of a shell hands down an ignored SIGINT
-    command = [*listening, sys.executable, "-m", f"gpu_repo_runtime.{program}", *words]
+    command = [*listening, sys.executable, "-m", f"gpu_repo_runtime.{module}", *words]
     with subprocess.Popen(
         command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:

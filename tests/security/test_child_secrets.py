@@ -18,9 +18,10 @@ from tests.answers import TYPES, AnswerSet
 from tests.runtime import standin_model
 from tests.runtime.services import PACKAGE, RUNTIME, Process
 from tests.sampling import sampled
+from tests.templates.own import own_copy, stand_in
 
 CANARY = "canary-7f3a9c"
-DOCKER = """#!/usr/bin/env bash
+DOCKER = """
 # A Docker that writes down what it was called with, as the list of processes would show it.
 printf '%s\\n' "$*" >>"$DOCKER_LOG"
 case "$1 $2" in "info --format") echo '{}' ;; esac
@@ -42,8 +43,7 @@ def leaks(folder: Path) -> list[str]:
 @pytest.fixture(params=sampled(TYPES, ["service"]))
 def child(request: pytest.FixtureRequest, render: Callable[[AnswerSet], Path], tmp_path: Path) -> Path:
     """Return a rendered child of each type with a secret in its .env."""
-    folder = tmp_path / request.param
-    shutil.copytree(render(AnswerSet(request.param, "plain")), folder)
+    folder = own_copy(render(AnswerSet(request.param, "plain")), tmp_path)
     (folder / ".env").write_text(f"MY_SECRET={CANARY}\n", encoding="utf-8")
     return folder
 
@@ -51,11 +51,8 @@ def child(request: pytest.FixtureRequest, render: Callable[[AnswerSet], Path], t
 @pytest.mark.slow
 def test_scripts_print_no_secret(child: Path, tmp_path: Path) -> None:
     """Help, a wrong option, and the way into Docker, whose command line every user of the machine can read."""
-    programs, log = tmp_path / "bin", tmp_path / "docker.log"
-    programs.mkdir()
-    (programs / "docker").write_text(DOCKER, encoding="utf-8")
-    (programs / "docker").chmod(0o755)
-    path = f"{programs}:{os.environ['PATH']}"
+    log, path = tmp_path / "docker.log", f"{tmp_path}/bin:{os.environ['PATH']}"
+    stand_in(child, "docker", DOCKER)
     environment = secret_environment(RUN_IN="docker", DOCKER_LOG=str(log), PATH=path)
     printed = {}
     scripts = sorted(path.name for path in (child / "scripts").iterdir() if path.is_file() and os.access(path, os.X_OK))
@@ -79,8 +76,7 @@ def test_an_update_that_cannot_install_copier_prints_no_secret(
     render: Callable[[AnswerSet], Path], tmp_path: Path
 ) -> None:
     """It makes an environment first, with pip, which names the address that it cannot reach."""
-    folder = tmp_path / "child"
-    shutil.copytree(render(AnswerSet("library", "plain")), folder)
+    folder = own_copy(render(AnswerSet("library", "plain")), tmp_path)
     done = subprocess.run(
         ["scripts/update"], cwd=folder, env=secret_environment(PIP_RETRIES="0"), capture_output=True, text=True
     )
@@ -98,9 +94,7 @@ def test_env_reaches_neither_git_nor_an_image(child: Path) -> None:
 
 def test_the_service_logs_no_secret(render: Callable[[AnswerSet], Path], tmp_path: Path) -> None:
     """Texts, queries, headers, wrong bodies and settings, answered or refused; the log has a line for each request."""
-    child, log = tmp_path / "child", tmp_path / "service.log"
-    answers = AnswerSet("service", "plain")
-    shutil.copytree(render(answers), child)
+    child, log = own_copy(render(AnswerSet("service", "plain")), tmp_path), tmp_path / "service.log"
     shutil.copy(standin_model.__file__, child / "src" / PACKAGE / "model.py")
     service = Process(child, log, LOG_LEVEL="debug", API_TOKEN=CANARY, DB_PASSWORD=CANARY)
     try:
