@@ -121,7 +121,8 @@ class CsvReader:
     def _parsed_lines(self, block: bytes, ends: np.ndarray, first: int) -> Parsed:
         table = self._by_pyarrow(block, ends)
         if table is None:
-            return self._parsed(self._by_csv(block), first)
+            self._lines.extend(block.removesuffix(b"\n").split(b"\n"))
+            return self._parsed([self._record() or ("", b"") for _ in ends], first)
         cells = {n: table.column(str(n)).combine_chunks() for n in self._needed}
         rows = range(first, first + len(table))
         lines = cache(lambda: block.split(b"\n"))

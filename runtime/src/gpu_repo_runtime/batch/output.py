@@ -20,10 +20,9 @@ from pyarrow import fs
 from .exits import DONE, BadConfiguration
 from .inputs import open_filesystem
 from .messages import masked
-from .parts import Part
+from .parts import READERS, Part
 
 DATA, WAITING, TEMPORARY, QUARANTINE, SUCCESS = "data", "_parts", "_tmp", "_quarantine", "_SUCCESS"
-READERS = 16
 _KEY = b"job"
 _RARE = ("versions", "cause", "quarantine")
 _QUARANTINED = pa.schema(

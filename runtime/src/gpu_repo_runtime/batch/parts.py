@@ -15,8 +15,8 @@ INPUT = "__input__"
 # The column of a file of plain lines.
 LINE_COLUMN = "text"
 UNCOUNTED = "an unknown number of rows, at least 1: "
-
-
+# Files that are read or looked at together.
+READERS = 16
 COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".bz2": "bz2", ".lz4": "lz4"}
 
 

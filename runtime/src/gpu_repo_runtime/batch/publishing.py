@@ -5,7 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from .exits import BadConfiguration, BadInput
-from .output import DATA, QUARANTINE, READERS, SUCCESS, TEMPORARY, WAITING, Output, Record, part_name, to_json
+from .output import DATA, QUARANTINE, SUCCESS, TEMPORARY, WAITING, Output, Record, part_name, to_json
+from .parts import READERS
 
 MANIFEST = "_manifest.json"
 PROVENANCE = "_provenance.json"

@@ -17,10 +17,9 @@ from .columns import common_field, is_utf8, json_field, text_field
 from .csvfile import DELIMITERS, CsvReader
 from .exits import BadConfiguration, BadInput, refusal
 from .fields import check_single, fields_of, input_columns, listed
-from .parts import LINE_COLUMN, Columns, InputFile, Limits
+from .parts import LINE_COLUMN, READERS, Columns, InputFile, Limits
 from .text import BROKEN, Damaged, blocks, damage_of
 
-READERS = 16
 ALL = "*"
 
 

@@ -6,9 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pyarrow import ArrowException, fs
 
 from .exits import BadConfiguration, refusal
-from .parts import InputFile
+from .parts import READERS, InputFile
 
-_READERS = 16
 _ADVICE = "the result would mix both: start with another --output, or restore the old file"
 # A file as it is: its size, and on a disk the time of its last change in ns, in a store its version.
 State = dict[str, int | str]
@@ -29,7 +28,7 @@ class Watch:
 
     def check(self, files: Iterable[InputFile]) -> None:
         """Raise BadConfiguration when one of the files that were read is not as it was."""
-        with ThreadPoolExecutor(_READERS) as pool:
+        with ThreadPoolExecutor(READERS) as pool:
             list(pool.map(self._check, [file for file in files if file.path in self._seen]))
 
     def versions(self, files: Iterable[InputFile]) -> dict[str, str]:
