@@ -58,8 +58,17 @@ def resolve(name: str, packages: list[str], folder: Path) -> str:
     return (folder / "requirements.lock").read_text()
 
 
-def test_what_other_platforms_need_is_no_conflict(image: Built, container: Container) -> None:
-    """A pin for another platform in a universal lock is passed over; the lock of the base itself installs nothing."""
+def test_a_lock_is_rejected_for_other_versions_of_the_image_and_not_for_other_platforms(
+    image: Built, container: Container
+) -> None:
+    """The lock of the base itself installs nothing."""
+    held = {name: pin.version for name, pin in installed_pins(CATALOG, image.name).items()}
+    cuda = next(name for name in held if name.startswith("nvidia-cuda-runtime"))
+    names = [name for name in ("numpy", cuda, "torch", "tensorflow") if name in held]
+    code, output = install(container, "".join(f"{name}==1.0 {HASH}\n" for name in names))
+    assert code == 1, output
+    for name in names:
+        assert f"{name}: the lock has 1.0, the image has {held[name]}" in output, output
     other = f'nvidia-npp==99.1 ; sys_platform == "win32" {HASH}\n'
     code, output = install(container, lock_path(image.name).read_text() + other)
     assert code == 0, output
