@@ -24,9 +24,8 @@ def explain(code: str) -> str:
     if code.lower() == "all":
         return markdown()
     code = _of_message(code)
-    entry = catalogue().get(code.upper())
-    if entry:
-        return _finding(entry)
+    if found := [_finding(catalogue()[one]) for one in code.upper().split() if one in catalogue()]:
+        return "\n".join(found)
     return _layer(code.lower()) or _numbers(code)
 
 
