@@ -14,7 +14,7 @@ import pyarrow.csv as pcsv
 from .columns import is_utf8, text_column
 from .exits import BadInput
 from .parts import BadRow, Columns, InputFile, Limits, Parsed, Piece
-from .text import Damaged, assembled, blocks, check_there, too_long
+from .text import Damaged, assembled, blocks, too_long
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
 # The cells of a record, or why it has none, and its bytes.
@@ -40,7 +40,7 @@ class CsvReader:
         self._damage = ""
         self.header = list(file.dialect.header) or self._read_header()
         if columns is not None and (self.header or self._begin):
-            check_there(file.name, self.header, columns)
+            columns.check(file.name, self.header)
             place = {name: n for n, name in enumerate(self.header)}
             own = columns.typed.columns if columns.typed else [columns.text]
             self._own = {name: place[name] for name in own if name in place}

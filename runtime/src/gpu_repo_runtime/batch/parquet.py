@@ -15,7 +15,7 @@ from pyarrow import types
 from .columns import cast
 from .exits import BadInput
 from .parts import INPUT, ROW, BadRow, Columns, InputFile, Limits, Parsed, Piece
-from .text import BROKEN, check_there, damage_of
+from .text import BROKEN, damage_of
 
 # How much of a row group is in memory at once while it is read.
 READ_ROWS = 16_384
@@ -41,7 +41,7 @@ class ParquetReader:
         except BROKEN as error:
             raise damage_of(file, error, "the file cannot be read") from error
         schema, metadata = self._source.schema_arrow, self._source.metadata
-        check_there(file.name, schema.names, columns)
+        columns.check(file.name, schema.names)
         self._check_text()
         self._names = [name for name in columns.names if name in schema.names]
         self._groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]

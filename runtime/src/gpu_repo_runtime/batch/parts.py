@@ -1,13 +1,14 @@
 """What is read, computed and written together: a part, which is a run of rows of the files of a unit; and its files."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import ArrowException, fs
 
-from .fields import InputColumns
+from .exits import BadInput
+from .fields import InputColumns, listed
 
 FILE, ROW = "file", "row"
 # What an input of the model is made of: a text, a line of JSON, or a struct of columns.
@@ -105,6 +106,14 @@ class Columns:
         """Return the names of the columns that each file must contain."""
         own = self.typed.required if self.typed else [self.text]
         return list(dict.fromkeys([*own, *self.kept.names]))
+
+    def check(self, file: str, there: Sequence[str]) -> None:
+        """Raise BadInput where a column is missing in a file, or there twice."""
+        for one in self.names:
+            if one not in there and one in self.required:
+                raise BadInput(f"{file}: no column {one!r}; there are {listed(there)}")
+            if list(there).count(one) > 1:
+                raise BadInput(f"{file}: {list(there).count(one)} columns {one!r}: which one is meant?")
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from .columns import is_utf8, json_column
 from .exits import BadInput
-from .fields import listed
 from .parts import COMPRESSED, INPUT, LINE_COLUMN, ROW, BadRow, Columns, InputFile, Limits, Parsed, Piece
 
 BLOCK_BYTES = 1 << 20
@@ -214,12 +213,3 @@ def assembled(
             bad[row] = BadRow(row, why, raw=raw(row).removesuffix(b"\r"), kept=own)
         table = table.take(np.delete(np.arange(len(rows)), list(reasons)))
     return table, [bad[row] for row in sorted(bad)]
-
-
-def check_there(name: str, there: Sequence[str], columns: Columns) -> None:
-    """Raise BadInput where a column is missing, or there twice."""
-    for one in columns.names:
-        if one not in there and one in columns.required:
-            raise BadInput(f"{name}: no column {one!r}; there are {listed(there)}")
-        if list(there).count(one) > 1:
-            raise BadInput(f"{name}: {list(there).count(one)} columns {one!r}: which one is meant?")
