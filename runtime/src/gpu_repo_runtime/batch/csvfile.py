@@ -4,6 +4,7 @@ import csv
 from collections import deque
 from collections.abc import Iterator, Sequence
 from functools import cache, partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,7 @@ class CsvReader:
     def pieces(self) -> Iterator[Piece]:
         """Yield the rows of the file. Raises Damaged."""
         row = 0
-        for block, through in self._all_blocks():
+        for block, through in chain([(self._begin, self._through)], self._blocks):
             if self._mark and self._mark in block:
                 records = self._by_csv(block)
                 count, load = len(records), partial(self._parsed, records, row)
@@ -81,10 +82,6 @@ class CsvReader:
             row += count
             if self._damage:
                 raise Damaged(self._damage)
-
-    def _all_blocks(self) -> Iterator[tuple[bytes, float]]:
-        yield self._begin, self._through
-        yield from self._blocks
 
     def _texts(self) -> Iterator[str]:
         """Yield lines for Python's `csv`, of the next block where a record goes on there."""

@@ -170,7 +170,7 @@ def _complete(options: Namespace, output: Output, plan: Plan, name: str, record:
     missing = missing_parts(records, len(plan.units))
     if output.is_complete:
         return
-    if missing and not options.shard.numbers:
+    if missing and options.shard.is_alone:
         raise JobError(f"{missing[0]} is lost, start again: does another program write to {options.output}?")
     if missing:
         say(f"shard {name} is done; {len(missing)} parts or more are missing from others, {LEFT_TO_OTHERS}")

@@ -164,10 +164,9 @@ def _reason(error: Exception) -> str:
 
 
 def _is_too_large(cell: str) -> bool:
-    try:
+    with suppress(ValueError):
         return math.isinf(float(cell)) and any(map(str.isdigit, cell))
-    except ValueError:
-        return False
+    return False
 
 
 def plain_fields(schema: Any) -> set[str]:

@@ -46,6 +46,9 @@ def address(text: str) -> str:
 
     A relative path is one of JOB_FOLDER, where that is set: scripts/run sets it to the folder it is called from.
     """
+    scheme, mark, rest = text.partition(":/")
+    if mark and scheme.isalnum() and not rest.startswith("/"):
+        raise argparse.ArgumentTypeError(f"{text!r} needs two slashes: {scheme}://... (a folder is ./{text})")
     return not_blank(text) if "://" in text else os.path.join(os.environ.get("JOB_FOLDER", ""), not_blank(text))
 
 

@@ -214,9 +214,9 @@ class Shard:
     workers: int = 1
 
     @property
-    def numbers(self) -> list[int]:
-        """Return what tells this process from all others of the job, nothing where it is alone."""
-        return [*([self.index] if self.count > 1 else []), *([self.worker] if self.workers > 1 else [])]
+    def is_alone(self) -> bool:
+        """Tell whether no other process works on the job."""
+        return self.count == self.workers == 1
 
 
 @dataclass(frozen=True)
