@@ -135,18 +135,13 @@ def test_a_lock_that_pins_nothing_is_one_clear_line(tmp_path: Path, text: str | 
     assert "make lock IMAGE=torch-cu13" in str(failure.value)
 
 
-def test_one_version_of_each_package_in_a_lock() -> None:
-    """Children derive `name==version` from the locks, so no package may stand there with two versions."""
+def test_a_lock_and_its_plan_hold_every_package_once_with_hashes(tmp_path: Path) -> None:
+    """The layers' requirements together are the lock; the lower layers hold no framework."""
     for name in ROWS:
         text = (FOLDER / name / "requirements.lock").read_text()
         names = [line.split("==")[0] for line in text.splitlines() if "==" in line and not line.startswith(" ")]
         assert len(names) == len(set(names)), f"{name}: a package appears twice in the lock"
         assert "://" not in text, f"{name}: the lock names a host"
-
-
-def test_a_plan_holds_every_package_once_with_hashes(tmp_path: Path) -> None:
-    """The layers' requirements together are the lock; the lower layers hold no framework."""
-    for name in ROWS:
         plan.write_plan(CATALOG, find_row(CATALOG, name), tmp_path / name)
         lines = {}
         for layer in CATALOG["layers"]:
