@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -161,6 +162,9 @@ def versions_agree_with_the_image(child: Child) -> Faults:
     groups = [project["project"]["dependencies"], *project["dependency-groups"].values()]
     names = [re.split(r"[^\w-]", one)[0] for group in groups for one in group]
     yield "pyproject.toml", [name for name in names if name not in locked] or not names
+    code = "".join(text for name, text in found.items() if name.startswith("src/"))
+    known = {name.replace("-", "_") for name in names} | sys.stdlib_module_names | {"sklearn"}  # of the training
+    yield "src/", set(re.findall(r"(?m)^(?:import|from) (\w+)", code)) - known
 
 
 def names_are_kept_as_given(child: Child) -> Faults:
