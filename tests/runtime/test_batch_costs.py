@@ -29,23 +29,6 @@ def a_part(texts: list[str]) -> Part:
     return part
 
 
-@pytest.mark.parametrize(
-    "lengths",
-    [
-        np.random.default_rng(0).integers(0, 40, 1000),
-        np.random.default_rng(0).integers(0, 2**40, 1000),
-        np.array([3, 2**16 + 3, 3, 0, 2**16 + 2], np.uint32),
-        np.array([200, 3, 255, 3], np.uint8),
-        np.zeros(0, np.int64),
-    ],
-    ids=["short", "long", "just too long for 16 bits", "of a model that says uint8", "none"],
-)
-def test_the_longest_come_first_and_equals_stay_in_order(lengths):
-    rows = Sorted.of(a_part(["a"] * len(lengths))).by(lengths)
-    assert rows.order.tolist() == sorted(range(len(lengths)), key=lambda n: -int(lengths[n]))
-    assert rows.lengths.tolist() == sorted(map(int, lengths), reverse=True)
-
-
 @pytest.mark.parametrize("failed", [[], [0], [3, 7, 8], list(range(50))])
 def test_results_stand_beside_their_rows(failed):
     texts = ["word " * (n * 7 % 11) for n in range(50)]
