@@ -195,7 +195,7 @@ def main() -> None:
     except UnexpectedAnswer as error:
         sys.exit(f"bench: {error}")
     if status != 200:
-        sys.exit(f"bench: GET {url}/livez was answered with {status} {about}{hint(status)}")
+        sys.exit(f"bench: GET {url}/livez: {status or 'no answer,'} {about}{hint(status)}")
     # JSON has no NaN, which stands for the times of a load that got no answer.
     shown = [{name: None if value != value else value for name, value in asdict(row).items()} for row in rows]
     report = options.out / "bench.json"

@@ -48,7 +48,7 @@ def examples(url: str, headers: dict[str, str] | None = None) -> dict[str, Any]:
         example: dict[str, Any] = content["application/json"]["example"]
     except (KeyError, TypeError):
         what = document if status != 200 else "without an example for /predict"
-        raise UnexpectedAnswer(f"GET {url}/openapi.json was answered with {status} {what}{hint(status)}") from None
+        raise UnexpectedAnswer(f"GET {url}/openapi.json: {status or 'no answer,'} {what}{hint(status)}") from None
     return example
 
 
