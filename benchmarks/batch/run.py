@@ -32,13 +32,12 @@ HERE = Path(__file__).resolve().parent
 RESULT = ROOT / "benchmarks/results/batch.json"
 FEW, CORES = 20, len(os.sched_getaffinity(0))
 LARGE_PARTS, WORKERS = "job, parts of 50,000 rows", "job, a worker for each core"
-LENGTHS, RECORDS = "job, the model counts tokens", "job, records"
+RECORDS = "job, records"
 # The job's options, and the variables of the model, in each of its ways.
 JOBS: dict[str, tuple[list[str], dict[str, str]]] = {
     "job": ([], {}),
     LARGE_PARTS: (["--part-rows", "50000"], {}),
     WORKERS: (["--workers", str(CORES)], {}),
-    LENGTHS: ([], {"COUNT_TOKENS": "1"}),
     RECORDS: ([], {"RECORDS": "1"}),
 }
 
@@ -147,8 +146,8 @@ def cases(part: int) -> dict[str, Case]:
         "starting model, real lines": Case(None, lines(2_000_000), [*everyone, LARGE_PARTS]),
         "starting model, uneven": Case(None, pieces(240_000), everyone),
         "starting model, every core": Case(None, lines(800_000), workers, CORES),
-        "encoder, real lines": Case(encoder, lines(1_500), [*everyone, LENGTHS]),
-        "encoder, uneven": Case(encoder, pieces(768), [*everyone, LENGTHS]),
+        "encoder, real lines": Case(encoder, lines(1_500), everyone),
+        "encoder, uneven": Case(encoder, pieces(768), everyone),
         "encoder, every core": Case(encoder, lines(4_000), workers, CORES, part_rows=1_000 // part),
         "numbers, Parquet": Case(numbers, wines(200_000 // part), with_records, batch=8192),
         "numbers, CSV": Case(numbers, wines(200_000 // part), with_records, kind="csv", batch=8192),

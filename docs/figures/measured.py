@@ -12,7 +12,7 @@ from docs.figures.blocks import ROOT, table
 
 RESULTS = ROOT / "benchmarks" / "results"
 ENCODER = ("encoder, uneven", "encoder, real lines")
-LARGE_PARTS, COUNTS = "job, parts of 50,000 rows", "job, the model counts tokens"
+LARGE_PARTS = "job, parts of 50,000 rows"
 
 
 def load(path: str) -> Any:
@@ -87,8 +87,8 @@ def batch_reading() -> str:
 
     sentences = [
         f"A sentence encoder does {times('job', 'bare')} the rows of a bare loop over texts in memory, where their "
-        f"length varies and where it hardly does; {times(COUNTS, 'bare')} when it counts its tokens itself.",
-        f"Compared with Ray Data: {times('job', 'ray')} the rows, {times(COUNTS, 'ray')} with its own count, with "
+        f"length varies and where it hardly does.",
+        f"Compared with Ray Data: {times('job', 'ray')} the rows, with "
         f"{percent(max(ratios['memory of job over ray'] for ratios in encoder))} of its memory at most.",
         f"A model of some microseconds a row, as a child starts with, does {percent(fast['job over bare'])} of the "
         f"bare loop's rows, and {percent(fast[f'{LARGE_PARTS} over bare'])} with `--part-rows 50000`: each part costs "

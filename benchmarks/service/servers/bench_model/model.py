@@ -46,12 +46,3 @@ class Model:
         if any(text.startswith("poison") for text in batch):
             raise ValueError("poison")
         return [{"label": f"{zlib.crc32(text.encode()) % 3}", "score": 0.5} for text in batch]
-
-
-if os.environ.get("COUNT_TOKENS"):
-
-    def lengths(model: Model, texts: list[str]) -> list[int]:
-        """Return the number of tokens of each text."""
-        return [len(tokens) for tokens in model.encoder.tokenizer(texts, truncation=True)["input_ids"]]
-
-    Model.lengths = lengths
