@@ -26,7 +26,7 @@ def cuda() -> str:
     except device.DeviceError as error:
         missing = str(error)
     if os.environ.get("SMOKE_REQUIRE", "none") == "none":
-        pytest.skip(missing)
+        pytest.skip(missing.partition(";")[0])
     pytest.fail(missing, pytrace=False)
 
 
