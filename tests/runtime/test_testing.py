@@ -64,10 +64,6 @@ def test_a_model_that_agrees_with_itself_passes_and_says_that_no_gpu_was_asked(p
 
 
 OWN_TEST = """
-import pytest
-
-
-@pytest.mark.gpu
 def test_on_a_gpu(cuda):
     raise AssertionError("it needs a GPU")
 

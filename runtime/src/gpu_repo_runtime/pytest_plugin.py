@@ -15,11 +15,6 @@ from .testing import cuda as cuda
 from .testing import loaded
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Register the mark for tests that need a GPU."""
-    config.addinivalue_line("markers", "gpu: needs an NVIDIA GPU")
-
-
 @pytest.fixture(scope="session")
 def model(pytestconfig: pytest.Config) -> Any:
     """Return the class `Model` of src/*/model.py, loaded on the CPU."""
