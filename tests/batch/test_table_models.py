@@ -177,6 +177,39 @@ def test_csv_without_a_header_and_with_words_for_null(made, tmp_path, out):
     assert [row["row"] for row in out.quarantined()] == [2]
 
 
+@pytest.mark.parametrize(
+    "answer", ["list[Input]: [one.word is None for one in batch]", 'pd.DataFrame: batch["word"].isna()']
+)
+@pytest.mark.parametrize("name", FORMATS)
+def test_an_empty_cell_of_a_text_that_may_be_null_is_null(made, tmp_path, out, name, answer):
+    model = """
+        import pandas as pd
+        from pydantic import BaseModel
+
+
+        class Input(BaseModel):
+            word: str | None
+            plain: str = "x"
+
+
+        Output = bool
+
+
+        class Model:
+            examples = (Input(word="a"),)
+
+            def load(self, device: str) -> None: ...
+
+            def predict(self, batch: TAKEN) -> list[Output]:
+                return ANSWER
+    """
+    taken, answer = answer.split(": ")
+    model = model.replace("TAKEN", taken).replace("ANSWER", answer)
+    rows = [{"word": "a", "plain": "b"}, {"word": None if name != "a.csv" else "", "plain": "c"}]
+    assert made(model)("--input", write_rows(tmp_path / name, rows), "--output", out.path) == 0
+    assert [row["prediction"] for row in out.rows()] == [False, True]
+
+
 @pytest.mark.parametrize("answer", ["list[Input]: [one.size for one in batch]", 'pd.DataFrame: batch["size"]'])
 def test_a_column_with_the_name_of_the_field_or_its_alias(made, tmp_path, out, answer):
     model = """

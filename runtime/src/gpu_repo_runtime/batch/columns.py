@@ -104,11 +104,16 @@ def text_field(name: str, cells: Sequence[str]) -> pa.Field:
     return pa.field(name, pa.string())
 
 
+def empty_as_null(cells: pa.Array) -> pa.Array:
+    """Return cells of text without the empty ones."""
+    return pc.if_else(pc.equal(cells, ""), None, cells)
+
+
 def text_column(cells: pa.Array, field: pa.Field) -> tuple[pa.Array, dict[int, str]]:
     """Return cells of text as a column, and of those that do not fit the place and why. An empty cell is null."""
     if types.is_string(field.type):
         return cells, {}
-    found = _as_written(pc.if_else(pc.equal(cells, ""), None, cells), field.type)
+    found = _as_written(empty_as_null(cells), field.type)
     if found is not None:
         return found, {}
     if len(cells) == 1:

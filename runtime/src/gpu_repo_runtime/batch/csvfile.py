@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
-from .columns import is_utf8, text_column
+from .columns import empty_as_null, is_utf8, text_column
 from .exits import BadInput
 from .parts import BadRow, Columns, InputFile, Limits, Parsed, Piece
 from .text import Damaged, assembled, blocks, too_long
@@ -170,7 +170,8 @@ class CsvReader:
         if len(self._nulls):
             cells = {n: pc.if_else(pc.is_in(one, self._nulls), None, one) for n, one in cells.items()}
         if self._columns.typed:
-            own = [cells[n] for n in self._own.values()]
+            texts = {one.column for one in self._columns.typed.fields if one.kind == "text"}
+            own = [cells[n] if name in texts else empty_as_null(cells[n]) for name, n in self._own.items()]
             inputs = pa.StructArray.from_arrays(own, list(self._own)) if own else pa.array([{}] * len(rows))
         else:
             inputs = cells[self._own[self._columns.text]].fill_null("")

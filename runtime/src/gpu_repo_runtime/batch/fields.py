@@ -21,7 +21,7 @@ SCALARS = {Literal, bool, int, float, Decimal, date, datetime, time, timedelta}
 class Field:
     """A field of ``Input`` and its column. An ``Input`` that is a value or a list is one field without a name.
 
-    key: its alias or name. kind: "scalar", "text" (an empty cell too), "bytes", "nested" (JSON in text files), "other".
+    key: its alias or name. kind: "scalar", "text" (an empty one too), "bytes", "nested" (JSON in text files), "other".
     """
 
     key: str
@@ -79,11 +79,10 @@ def is_class(found: Any, base: Any = BaseModel) -> bool:
 
 
 def _field(key: str, annotation: Any, is_limited: bool = False, required: bool = True, name: str = "") -> Field:
-    kind = _kind(annotation)
-    if kind == "text" and is_limited:
-        # An empty cell is no value of a text with a pattern or a length.
-        kind = "other"
-    return Field(key, kind, required, nullable=not {NoneType, Any}.isdisjoint(_alternatives(annotation)), name=name)
+    kind, nullable = _kind(annotation), not {NoneType, Any}.isdisjoint(_alternatives(annotation))
+    if kind == "text" and (is_limited or nullable):
+        kind = "other"  # an empty cell is null, and no value of a text with a pattern or a length
+    return Field(key, kind, required, nullable, name=name)
 
 
 def _kind(annotation: Any) -> str:

@@ -8,8 +8,7 @@ from typing import Any
 from .. import device
 from .messages import say
 
-LINE_SECONDS = 30
-DETAIL_SECONDS = 0.5
+LINE_SECONDS, DETAIL_SECONDS = 30, 0.5
 
 
 class Progress:

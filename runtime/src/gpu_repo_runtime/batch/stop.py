@@ -21,8 +21,7 @@ class Stop:
     """
 
     def __init__(self, grace: float) -> None:
-        self.grace = grace
-        self.signal = 0
+        self.grace, self.signal = grace, 0
         self._deadline = float("inf")
         self._waiting = False
         self._free = ""

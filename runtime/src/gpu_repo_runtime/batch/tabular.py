@@ -101,10 +101,7 @@ class TableMaker:
 
 def _numbers(cells: pa.Array, column: Column) -> pa.Array:
     """Return the numbers or booleans of cells of text. Raises one of UNFIT for what only pydantic reads or rejects."""
-    try:
-        found = cells.cast(arrow_type(column))
-    except pa.ArrowInvalid:
-        found = pc.if_else(pc.equal(cells, ""), None, cells).cast(arrow_type(column))
+    found = cells.cast(arrow_type(column))
     if column.type is float and not math.isfinite(pc.sum(found).as_py() or 0.0):
         raise ValueError("a number that is not finite")
     if column.type is int and pc.any(pc.match_substring(cells, "x", ignore_case=True)).as_py():
