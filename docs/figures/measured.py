@@ -48,8 +48,8 @@ def ceiling(texts: int = 32) -> float:
 
 def service_reading() -> str:
     """Return what the comparisons say, in sentences whose figures are computed."""
-    results = (load(f"benchmarks/results/{name}.json")["cells"] for name in ("service-pairs", "service"))
-    cells = {(c["model"], c["server"], c["clients"]): c for rows in results for c in rows}
+    rows = load("benchmarks/results/service.json")["cells"]
+    cells = {(row["model"], row["server"], row["clients"]): row for row in rows}
     stops, own = load("benchmarks/results/service-stops.json"), "this template"
     busy, alone = cells["device", own, 64], cells["device", own, 1]
     encoder = {server: cells["encoder", server, 64]["rate"] for server in (own, "mosec", "litserve")}
