@@ -143,6 +143,18 @@ def test_shards_together_are_the_single_run(job, tmp_path, count, rows):
     assert names[0] == names[1]
 
 
+def test_parts_of_two_starts_that_found_other_files_are_no_result(job, tmp_path, out, monkeypatch, capsys):
+    for name in "ab":
+        write_jsonl(tmp_path / f"{name}.jsonl", texts(50))
+    options = ("--input", tmp_path / "*.jsonl", "--output", out.path, "--part-rows", 10)
+    assert job(*options, "--shard", "0/2") == 0
+    (tmp_path / "b.jsonl").unlink()
+    monkeypatch.setattr(job.module("plan").Plan, "settle", lambda *_: None)
+    assert job(*options, "--shard", "1/2") == 78
+    assert "another start found other input files" in capsys.readouterr().err
+    assert not out.complete
+
+
 @pytest.mark.parametrize("step", sampled(["make_data", "tidy"], ["make_data"]))
 def test_killed_while_publishing(job, folder, whole, out, monkeypatch, step):
     store = job.module("output").Output

@@ -167,7 +167,7 @@ def _work(
 def _complete(options: Namespace, output: Output, plan: Plan, name: str, record: RunRecord) -> None:
     """Publish the result when nothing is missing."""
     records = output.records()
-    missing = missing_parts(records, len(plan.units))
+    missing = missing_parts(records, plan.units)
     if output.is_complete:
         return
     if missing and options.shard.is_alone:

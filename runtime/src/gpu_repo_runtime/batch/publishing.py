@@ -1,24 +1,25 @@
 """The end of the job: all parts there; then the manifest, where the result comes from, and `_SUCCESS`."""
 
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from .exits import BadConfiguration, BadInput
 from .output import DATA, QUARANTINE, SUCCESS, TEMPORARY, WAITING, Output, Record, part_name, to_json
-from .parts import READERS
-
-MANIFEST = "_manifest.json"
-PROVENANCE = "_provenance.json"
-COUNTS = ("rows", "written", "bad")
+from .parts import READERS, InputFile
 
 Records = dict[tuple[int, int], Record]
 
 
-def missing_parts(records: Records, units: int) -> list[str]:
-    """Return what is not finished, in words."""
+def missing_parts(records: Records, units: Sequence[Sequence[InputFile]]) -> list[str]:
+    """Return what is not finished, in words. Raises BadConfiguration for parts of a start that found other files."""
+    names = [{file.name for file in unit} for unit in units]
+    for one in records.values():
+        if one.unit >= len(names) or not names[one.unit].issuperset(one.files):
+            raise BadConfiguration(f"another start found other input files ({one.name}): use another --output")
     last = {one.unit: one.index for one in records.values() if one.last}
-    missing = [f"the end of file {unit}" for unit in range(units) if unit not in last]
+    missing = [f"the end of file {unit}" for unit in range(len(names)) if unit not in last]
     parts = [(unit, index) for unit, end in sorted(last.items()) for index in range(end + 1)]
     return missing + [part_name(*one) for one in parts if one not in records]
 
@@ -29,15 +30,13 @@ def publish(output: Output, records: Records, provenance: dict[str, Any], max_ba
     Raises BadInput when too many rows are bad, BadConfiguration when a file of the input has changed.
     """
     own = list(records.values())
-    counts = {key: sum(getattr(one, key) for one in own) for key in COUNTS}
+    counts = {key: sum(getattr(one, key) for one in own) for key in ("rows", "written", "bad")}
     causes = sum((Counter(one.cause) for one in own), Counter[str]())
     _judge(counts["written"] + counts["bad"], counts["bad"], max_bad, causes)
     _check_versions(own)
-    left = output.sizes(QUARANTINE)
-    for name in (f"{one.name}.parquet" for one in own if not one.quarantine):
-        if name in left:
-            # A kill left it: when the part was made again, none of its rows was bad.
-            output.delete(f"{QUARANTINE}/{name}")
+    # A kill left them: when their parts were made again, no row was bad.
+    for name in {f"{one.name}.parquet" for one in own if not one.quarantine} & output.sizes(QUARANTINE).keys():
+        output.delete(f"{QUARANTINE}/{name}")
     output.make_data()
     with ThreadPoolExecutor(READERS) as pool:
         sums = list(pool.map(output.checksum, [f"{DATA}/{one.name}.parquet" for one in own]))
@@ -45,8 +44,8 @@ def publish(output: Output, records: Records, provenance: dict[str, Any], max_ba
         {"name": one.name, **one.as_dict(), "blank": one.rows - one.written - one.bad, "size": one.size, "sha256": sha}
         for one, sha in zip(own, sums, strict=True)
     ]
-    output.write(MANIFEST, to_json({**counts, "parts": parts}))
-    output.write(PROVENANCE, to_json({**provenance, **counts}))
+    output.write("_manifest.json", to_json({**counts, "parts": parts}))
+    output.write("_provenance.json", to_json({**provenance, **counts}))
     output.write(SUCCESS, b"")
     output.tidy(TEMPORARY)
     return counts
