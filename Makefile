@@ -15,6 +15,12 @@ ifeq ($(shell folder=$${XDG_CACHE_HOME:-$$HOME/.cache}/uv; mkdir -p "$$folder" 2
 export UV_CACHE_DIR := $(CURDIR)/build/uv-cache
 endif
 endif
+# The package index for pip and uv: PIP_INDEX_URL of a person or a runner, else the company's.
+INDEX := $(or $(value PIP_INDEX_URL),$(shell sed -nE 's/^package_index: *"?([^ "]+).*/\1/p' company.yml))
+ifdef INDEX
+export PIP_INDEX_URL := $(INDEX)
+export UV_DEFAULT_INDEX := $(or $(value UV_DEFAULT_INDEX),$(INDEX))
+endif
 export ANSWERS DATA
 export PYTHONUTF8 := 1
 

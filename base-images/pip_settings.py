@@ -34,7 +34,8 @@ def pip_settings(environment: Mapping[str, str], files: Iterable[Path] = FILES) 
             parser.read(path)
             for section in filter(parser.has_section, SECTIONS):
                 found |= {key.replace("_", "-"): value for key, value in parser.items(section)}
-    variables = {key.removeprefix("PIP_"): value for key, value in environment.items() if key.startswith("PIP_")}
+    # An empty variable is none, as of a secret that is not set.
+    variables = {key.removeprefix("PIP_"): value for key, value in environment.items() if value and key[:4] == "PIP_"}
     return found | {key.lower().replace("_", "-"): value for key, value in variables.items()}
 
 

@@ -51,12 +51,14 @@ def parser() -> argparse.ArgumentParser:
     verb("verify", promote.verify, "check signature and provenance of what is released").add_argument(
         "--digest", default="", help="another digest than the released one"
     )
-    verb("records", record.take, "take the records that CI archived").add_argument("source_folder")
+    verb("records", record.take, "take the records that CI archived").add_argument("source_folder", nargs="?")
     return main
 
 
-def check_digest(digest: str) -> None:
+def check_names(registry: str, digest: str) -> None:
     """Raise ImageError for what no registry can have, before one is asked."""
+    if not re.fullmatch(r"[\w.-]+(:\d+)?(/[a-z0-9._-]+)*", registry):
+        raise ImageError(f"{registry}: expected a registry without https://, for example {DEFAULT_REGISTRY}")
     if digest and not re.fullmatch(r"sha256:[0-9a-f]{64}", digest):
         raise ImageError(f"DIGEST={digest}: expected sha256: and 64 small hexadecimal digits, as `make push` prints it")
 
@@ -65,7 +67,7 @@ def main() -> int:
     """Run one verb; a problem is one line on standard error and exit code 1."""
     arguments = parser().parse_args()
     try:
-        check_digest(getattr(arguments, "digest", ""))
+        check_names(arguments.registry, getattr(arguments, "digest", ""))
         return arguments.action(read_catalog(), arguments) or 0
     except ImageError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -24,15 +24,13 @@ def run(command: list[str], problem: str) -> None:
 
 
 def check_engine() -> None:
-    """Raise ImageError where no Docker Engine answers or the docker command has no buildx, which builds."""
+    """Raise ImageError where no Docker Engine answers."""
     # Without a server `docker info` may still end with 0.
     command = ["docker", "info", "--format", "{{.ServerVersion}}"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode or not done.stdout.strip():
         host = os.environ.get("DOCKER_HOST", "the default socket")
         raise ImageError(f"no Docker Engine answers at {host}: start one, or set DOCKER_HOST to one that runs")
-    if subprocess.run(["docker", "buildx", "version"], capture_output=True, check=False).returncode:
-        raise ImageError("docker buildx is not installed here: install it (Debian: apt-get install docker-buildx)")
 
 
 def build(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
@@ -40,6 +38,8 @@ def build(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     rows = rows_on(catalog, arguments.image, own_platform())
     check_rows(catalog, rows)
     check_engine()
+    if subprocess.run(["docker", "buildx", "version"], capture_output=True, check=False).returncode:
+        raise ImageError("docker buildx is not installed here: install it (Debian: apt-get install docker-buildx)")
     command = ["docker", "buildx", "build", "--load", "--progress=plain" if os.environ.get("CI") else "--progress=auto"]
     for row in rows:
         write_plan(catalog, row, BUILD / row["name"])

@@ -5,11 +5,27 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from cryptography.x509 import load_pem_x509_certificates
 from recipe.install.ca_certificates import certificates
 
 from .catalog import FOLDER, ImageError
 
 NAMED = FOLDER / "ca"
+
+
+def check_files(named: Path = NAMED) -> None:
+    """Raise ImageError for a file that is not a *.crt with one certificate: images would be built without it."""
+    for path in sorted(one for one in named.rglob("*") if one.is_file() and one.name != "README.md"):
+        text = path.read_bytes()
+        try:
+            found = load_pem_x509_certificates(text)
+        except ValueError:
+            found = []
+        if path.suffix != ".crt" or len(found) != 1 or b"PRIVATE KEY" in text:
+            raise ImageError(
+                f"{path}: expected a file NAME.crt with one certificate in PEM form and no private key; from DER: "
+                f"openssl x509 -inform DER -in {path.name} -out {path.stem}.crt"
+            )
 
 
 def check_roots(image: str, record: Any, named: Path = NAMED) -> None:

@@ -53,9 +53,10 @@ def read_catalog(path: Path = CATALOG) -> dict[str, Any]:
     try:
         catalog: dict[str, Any] = yaml.safe_load(path.read_text())
     except (OSError, yaml.YAMLError) as error:
-        raise ImageError(f"{path}: cannot read the catalogue: {str(error).splitlines()[0]}") from error
+        raise ImageError(f"{path}: cannot read the catalogue: {' '.join(str(error).split())}") from error
     errors = Draft202012Validator(json.loads(SCHEMA.read_text())).iter_errors(catalog)
-    if found := [f"{error.json_path}: {error.message[-LONGEST:]}" for error in islice(errors, SHOWN)]:
+    problems = ((error.json_path, error.schema.get("description", error.message[-LONGEST:])) for error in errors)
+    if found := [f"{place}: {problem}" for place, problem in islice(problems, SHOWN)]:
         raise ImageError(f"{path}: {'; '.join(found)}")
     return catalog
 
@@ -67,7 +68,8 @@ def find_row(catalog: dict[str, Any], name: str) -> dict[str, Any]:
         if row["name"] == name:
             return row
     known = ", ".join(row["name"] for row in rows)
-    raise ImageError(f"unknown image {name!r}: base-images/catalog.yml has {known}")
+    problem = f"unknown image {name!r}" if name else "which image? IMAGE=name"
+    raise ImageError(f"{problem}: base-images/catalog.yml has {known}")
 
 
 def live_rows(catalog: dict[str, Any]) -> list[dict[str, Any]]:

@@ -6,10 +6,12 @@ import sys
 from datetime import UTC, date, datetime
 from typing import Any
 
+import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from .ca_certificates import check_files
 from .catalog import (
     FOLDER,
     ImageError,
@@ -18,6 +20,9 @@ from .catalog import (
     days_left,
     find_row,
     installed_pins,
+    lock_path,
+    matches,
+    read_lock,
 )
 from .plan import layer_of
 
@@ -133,7 +138,8 @@ def end_warnings(catalog: dict[str, Any], rows: list[dict[str, Any]], today: dat
 
 
 def check_rows(catalog: dict[str, Any], rows: list[dict[str, Any]], today: date | None = None) -> None:
-    """Raise ImageError with one line per contradiction in the rows; tell on standard error which end soon."""
+    """Raise ImageError with each contradiction in the rows or a wrong file of ca/; print on stderr which end soon."""
+    check_files()
     today = today or datetime.now(UTC).date()
     names = [row["name"] for row in catalog["images"]]
     found = [f"{row['name']}: {problem}" for row in rows for problem in row_problems(catalog, row)]
@@ -149,8 +155,17 @@ def check_rows(catalog: dict[str, Any], rows: list[dict[str, Any]], today: date 
         print(f"warning: {line}", file=sys.stderr)
 
 
+def unread_licences(rows: list[dict[str, Any]]) -> list[str]:
+    """Return the packages of the rows that no list in licences.yml names."""
+    lists = yaml.safe_load((FOLDER / "licences.yml").read_text())
+    named = [package for one in lists for package in one["packages"]]
+    return sorted({name for row in rows for name in read_lock(lock_path(row["name"])) if not matches(name, named)})
+
+
 def check(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     """Check the chosen rows, a retired one only when it is named."""
     rows = [find_row(catalog, arguments.image)] if arguments.image else chosen_rows(catalog, "")
     check_rows(catalog, rows)
+    if unread := unread_licences(rows):
+        raise ImageError(f"base-images/licences.yml: no licence of {', '.join(unread)}: add what the wheel declares")
     print(f"checked {len(rows)} rows against their locks: all agree")

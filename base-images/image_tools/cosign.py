@@ -58,7 +58,7 @@ def signer(role: str, private: str) -> Signer | None:
         return Signer(public, private)
     if not private:
         raise ImageError(f"{public} exists, so images must be signed: pass SIGN=file of the private key")
-    own = run(["public-key", f"--key={private}"], f"{private}: cannot read the signing key")
+    own = run(["public-key", f"--key={private}"], f"{private}: cannot read the signing key, with SIGN_PASSWORD")
     if own.split() != public.read_text().split():
         raise ImageError(f"{private}: does not match {public}; no tag was set")
     return Signer(public, private)

@@ -29,7 +29,8 @@ def resolve(source: Path, target: Path) -> None:
         command, cwd=source.parent, env=lock_environment(), capture_output=True, text=True, check=False
     )
     if result.returncode:
-        raise ImageError(f"{source}: no versions fit together: {' '.join(result.stderr.split())[:600]}")
+        index = "(the package index: PIP_INDEX_URL, or package_index in company.yml)"
+        raise ImageError(f"{source}: uv found no versions {index}: {' '.join(result.stderr.split())[:600]}")
 
 
 def renew(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from . import cosign, registry
+from .build import check_engine
 from .ca_certificates import check_roots
 from .catalog import BUILD, ImageError, differences, find_row
 from .plan import OCI_PREFIX, labels, platform_of
@@ -99,9 +100,8 @@ def verify(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
 
 def promote(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     """Give a digest whose smoke test allows it the dated and the moving tag; the record is written last."""
-    if not arguments.image:
-        raise ImageError("promote works on one image: make promote IMAGE=name [DIGEST=sha256:...]")
     row = find_row(catalog, arguments.image)
+    check_engine()
     path = Path(arguments.record) if arguments.record else RECORD
     check_writable(path)
     key = cosign.signer("release", arguments.sign)

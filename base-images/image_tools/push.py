@@ -103,7 +103,8 @@ def told_or_pushed(arguments: argparse.Namespace) -> Pushed:
     try:
         return Pushed(**json.loads(file.read_text()))
     except (OSError, ValueError, TypeError) as error:
-        raise ImageError(f"{file}: cannot read what was pushed: {error}; DIGEST=sha256:..., or `make push`") from error
+        again = f"run `make push IMAGE={arguments.image}` first, or give DIGEST=sha256:..."
+        raise ImageError(f"{file}: no record of a push ({getattr(error, 'strerror', '') or error}): {again}") from error
 
 
 def push(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:

@@ -25,8 +25,6 @@ def roll_back(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
 
     A key in base-images/keys has to have signed it. Commit the record and release the family: children then get it.
     """
-    if not arguments.image:
-        raise ImageError("roll-back works on one image: make roll-back IMAGE=name [DIGEST=sha256:...]")
     row = find_row(catalog, arguments.image)
     name, repository = row["name"], f"{arguments.registry}/{row['name']}"
     check_writable(RECORD)

@@ -11,6 +11,7 @@ from typing import Any
 from gpu_repo_runtime import patience
 from gpu_repo_runtime.verdict import Expected, smoke_problems
 
+from .build import check_engine
 from .catalog import BUILD, ImageError, find_row
 from .push import told_or_pushed
 from .record import Pushed
@@ -92,6 +93,7 @@ def told_record(file: Path) -> Any:
 def smoke_row(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     """Smoke the pushed digest of a row on this machine's GPU and keep the report for `make promote SMOKE=file`."""
     row = find_row(catalog, arguments.image)
+    check_engine()
     pushed, require = told_or_pushed(arguments), arguments.require or demanded(row)
     file = BUILD / "smoke" / f"{row['name']}.json"
     file.unlink(missing_ok=True)

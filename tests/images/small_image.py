@@ -44,7 +44,7 @@ def wheel(folder: Path, name: str, version: str, files: dict[str, Any]) -> Path:
     """Write a wheel by hand, so that it can hold what a build tool would not write; return its path."""
     stem = f"{name.replace('-', '_')}-{version}"
     info = f"{stem}.dist-info"
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(exist_ok=True, parents=True)
     own = {
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
@@ -93,17 +93,13 @@ class Bench:
         path.write_text(lock)
         return self.run(path, *([carried] if carried else []), **variables)
 
-    def run(
-        self, *arguments: str | Path, folder: Path | None = None, **variables: str
-    ) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run base-install with the folder of wheels as its only index."""
         program = START.format(lib=str(self.base / "lib"), base=str(self.base))
         variables = {"PIP_FIND_LINKS": str(self.wheels), "PIP_NO_INDEX": "1"} | variables
         variables["PATH"] = f"{UV.parent}:{os.environ['PATH']}"
         command = [self.python, "-IB", "-c", program, *arguments]
-        return subprocess.run(
-            command, cwd=folder or self.folder, env=variables, capture_output=True, text=True, check=False
-        )
+        return subprocess.run(command, cwd=self.folder, env=variables, capture_output=True, text=True, check=False)
 
     def tree(self) -> dict[str, str]:
         """Return each file of the environment with its content's checksum."""

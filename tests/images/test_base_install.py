@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
+import re
 import subprocess
-import threading
-from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import packaging
 import pytest
+from base_install import cli
 from pip_settings import uv_environment
 
 from .small_image import CUDA_RUNTIME, UV, Bench, wheel
@@ -186,8 +183,6 @@ def test_settings_of_pip_reach_uv(tmp_path: Path) -> None:
     assert uv_environment({}, [conf])["UV_INDEX"] == "https://b https://c"
 
 
-# ---------------------------------------------------------------- uv.lock
-
 PROJECT = """[project]
 name = "finder"
 version = "0.1.0"
@@ -199,79 +194,25 @@ dev = ["checker"]
 
 [tool.uv.sources]
 runtime = { path = "wheels/runtime-1.0-py3-none-any.whl" }
-checker = { index = "company" }
-
-[[tool.uv.index]]
-name = "company"
-url = "INDEX"
-explicit = true
 """
 
 
-@pytest.fixture
-def index(bench: Bench) -> Iterator[str]:
-    """The address of a package index whose pages name the hashes of the folder of wheels."""
-
-    class Index(SimpleHTTPRequestHandler):
-        def do_GET(self) -> None:
-            if not self.path.startswith("/simple/"):
-                return super().do_GET()
-            name = self.path.split("/")[2]
-            wheels = [path for path in bench.wheels.glob("*.whl") if path.name.startswith(f"{name}-")]
-            hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in wheels}
-            page = "".join(f'<a href="/{file}#sha256={found}">{file}</a>' for file, found in hashes.items()).encode()
-            self.send_response(200 if wheels else 404)
-            self.send_header("Content-Type", "text/html")
-            self.send_header("Content-Length", str(len(page)))
-            self.end_headers()
-            self.wfile.write(page)
-
-        def log_message(self, *_: object) -> None: ...
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Index, directory=str(bench.wheels)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/simple"
-    server.shutdown()
-
-
-@pytest.fixture
-def project(bench: Bench, index: str) -> Path:
-    """A project with a uv.lock: packages of an index, of wheels/, of the image, and of a group with its own index."""
-    folder = bench.folder / "project"
-    folder.mkdir()
-    (folder / "pyproject.toml").write_text(PROJECT.replace("INDEX", index))
-    wheel(folder / "wheels", "runtime", "1.0", {"runtime.py": "version = 1\n"})
-    for name, version in (("tool", "1.0"), ("checker", "1.0"), ("numpy", "2.5.0")):
-        bench.wheel(name, version, **{f"{name}.py": ""})
-    uv_lock(bench, folder, index)
-    return folder
-
-
-def uv_lock(bench: Bench, folder: Path, index: str) -> None:
-    """Run `uv lock` against an index."""
-    command = [UV, "lock", "--quiet", "--no-cache", f"--python={bench.python}", f"--default-index={index}"]
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("UV_")}
-    subprocess.run(command, cwd=folder, check=True, env=environment)
-
-
-def run(bench: Bench, index: str, *arguments: str, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run base-install with an index, as PIP_INDEX_URL sets it."""
-    return bench.run(*arguments, folder=folder, PIP_NO_INDEX="", PIP_FIND_LINKS="", PIP_INDEX_URL=index)
-
-
 @pytest.mark.slow
-def test_uv_lock_is_installed_by_groups_and_from_its_own_index(bench: Bench, index: str, project: Path) -> None:
-    done = run(bench, index, folder=project)
+def test_what_uv_exports_from_its_lock_is_a_lock(bench: Bench) -> None:
+    """As the usage shows it: with a wheel of wheels/, a package of the image, and without the group dev."""
+    folder = bench.folder / "project"
+    carried = wheel(folder / "wheels", "runtime", "1.0", {"runtime.py": "version = 1\n"}).parent
+    (folder / "pyproject.toml").write_text(PROJECT)
+    index = bench.folder / "simple"
+    for name, version in (("tool", "1.0"), ("checker", "1.0"), ("numpy", "2.5.0")):
+        digest = bench.wheel(name, version).strip().rpartition(":")[2]
+        (index / name).mkdir(parents=True)
+        file = f"{name}-{version}-py3-none-any.whl"
+        (index / name / "index.html").write_text(f'<a href="{bench.wheels}/{file}#sha256={digest}">{file}</a>')
+    offline = ["--quiet", "--no-cache", f"--default-index=file://{index}", f"--python={bench.python}"]
+    [export] = re.findall(r"uv (export .*) LOCK", cli.__doc__ or "")
+    for verb in (["lock"], [*export.split(), "requirements.lock"]):
+        subprocess.run([UV, *verb, *offline], cwd=folder, check=True)
+    done = bench.run(folder / "requirements.lock", carried)
     assert done.stdout == "base-install: 2 packages installed, 1 were in the image already\n", done.stderr
     assert (bench.site / "runtime.py").is_file()
-    assert not (bench.site / "checker.py").exists()
-    done = run(bench, f"{index}/none", "--group=dev", folder=project)
-    assert done.stdout.startswith("base-install: 1 packages installed"), done.stderr
-
-
-def test_a_uv_lock_that_is_stale_or_missing_is_one_line(bench: Bench, index: str, project: Path) -> None:
-    text = (project / "pyproject.toml").read_text()
-    (project / "pyproject.toml").write_text(text.replace('"numpy"', '"numpy", "checker"'))
-    rejected(run(bench, index, folder=project), 1, "uv.lock does not match pyproject.toml: run `uv lock`")
-    (project / "uv.lock").unlink()
-    rejected(run(bench, index, folder=project), 2, "uv.lock: no such file")

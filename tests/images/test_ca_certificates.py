@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_pri
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
-from image_tools.ca_certificates import check_roots
+from image_tools.ca_certificates import check_files, check_roots
 from image_tools.catalog import FOLDER, ImageError, find_row
 from image_tools.plan import write_plan
 from recipe.install.ca_certificates import added_roots
@@ -55,6 +55,20 @@ def test_a_root_that_is_not_debians_is_listed_with_its_subject(tmp_path: Path) -
     }
     assert {one["sha256"]: one["subject"] for one in found} == {key: f"CN={name}" for key, name in expected.items()}
     assert [one["sha256"] for one in found] == sorted(expected)
+
+
+def test_a_file_that_is_no_certificate_is_named_before_the_build(tmp_path: Path) -> None:
+    """DER, another ending, two in one file, a private key, text: the image would lack it without a word."""
+    company = certificate("Company")
+    write(tmp_path / "company.crt", company)
+    check_files(tmp_path)
+    pem, der = (company.public_bytes(form) for form in (Encoding.PEM, Encoding.DER))
+    key = b"-----BEGIN PRIVATE KEY-----\n"
+    for name, content in (("a.crt", der), ("a.pem", pem), ("b.crt", pem + pem), ("c.crt", pem + key), ("d.crt", b"x")):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(ImageError, match=rf"{name}: expected a file NAME\.crt with one certificate in PEM form"):
+            check_files(tmp_path)
+        (tmp_path / name).unlink()
 
 
 def test_no_tag_for_a_root_that_nobody_named(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a trim that does nothing": ({"trims": [{"packages": ["torch"], "reason": "r"}]}, "$.trims[0]: "),
     "a trim of another folder": ({"trims": [{**TRIM, "remove": ["/etc/passwd"]}]}, "'/etc/passwd' does not"),
     "a trim that leaves its folder": ({"trims": [{**TRIM, "remove": ["a/../../x"]}]}, "'a/../../x' does not"),
+    "a date without quotes": ({"images": [{**ROWS[0], "end_of_life": 2028}]}, "end_of_life: expected a date in quotes"),
     "many": (dict.fromkeys(("release", "python", "gpus", "layers")), "$.gpus: "),
 }
 
@@ -48,6 +49,13 @@ def test_a_wrong_form_is_named_in_one_line(case: str, tmp_path: Path) -> None:
         read_catalog(path)
     assert len(str(failure.value).splitlines()) == 1
     assert phrase in str(failure.value), f"{case}: {failure.value}"
+
+
+def test_an_error_of_yaml_names_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "catalog.yml"
+    path.write_text('images:\n  - name: "a"\n   state: "b"\n')
+    with pytest.raises(ImageError, match=r"cannot read the catalogue: .* line 3, column 4"):
+        read_catalog(path)
 
 
 @pytest.mark.parametrize("key", [*CATALOG, *(f"images/{key}" for key in ROWS[0])])

@@ -263,6 +263,22 @@ def test_records_that_ci_archived_are_adopted(tmp_path: Path, monkeypatch: pytes
         record.take({}, argparse.Namespace(source_folder=str(tmp_path / "repository")))
 
 
+MISTAKES = {
+    "records": "which records? make records FROM=folder",
+    "smoke-digest": "which image? IMAGE=name: base-images/catalog.yml has torch-cu13",
+    "check --registry=https://example.com/ml": "https://example.com/ml: expected a registry without https://",
+}
+
+
+@pytest.mark.parametrize("typed", MISTAKES)
+def test_a_mistake_in_a_command_is_one_line(
+    typed: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["image_tools", *typed.split()])
+    assert image_tools_main() == 1
+    assert capsys.readouterr().err.startswith(f"error: {MISTAKES[typed]}")
+
+
 @pytest.mark.parametrize("verb", ["promote", "smoke-digest", "verify"])
 @pytest.mark.parametrize("digest", ["sha256:zz", "latest", f"sha256:{'A' * 64}", f"sha256:{'a' * 64}\n"], ids=repr)
 def test_a_digest_that_cannot_be_is_refused_before_a_registry_is_asked(

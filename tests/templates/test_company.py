@@ -56,8 +56,8 @@ def test_a_company_s_copy(template: Path, tmp_path: Path) -> None:
         ["scripts/shell", "printenv", "UV_DEFAULT_INDEX"], cwd=child, env={**os.environ, "RUN_IN": "venv"}, text=True
     )
     assert shown == f"{OWN['package_index']}\n"
-    made = ["make", "-n", "--eval", "shown: ; $(REGISTRY) $(TEMPLATE)", "shown"]
+    made = ["make", "-n", "--eval", "shown: ; $(REGISTRY) $(UV_DEFAULT_INDEX) $(TEMPLATE)", "shown"]
     alone = {"PATH": os.environ["PATH"]}  # without the variables of the make that runs this test
     for head, updates in ([], OWN["updates"]), (["VERSION=HEAD"], ""):  # unreleased commits are those of this clone
         shown = subprocess.check_output([*made, *head], cwd=copy, env=alone, text=True)
-        assert shown == f"{OWN['registry']} {updates}\n"
+        assert shown == f"{OWN['registry']} {OWN['package_index']} {updates}\n"

@@ -11,7 +11,8 @@ from urllib.request import Request, urlopen
 
 def fault() -> str:
     """Return a sentence for the first index that does not answer or rejects the login; else ""."""
-    for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
+    company = " or the platform team's package_index"
+    for name, place in (("PIP_INDEX_URL", company), ("PIP_EXTRA_INDEX_URL", "")):
         for url in os.environ.get(name, "").split():
             parts = urlsplit(url)
             login = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
@@ -22,9 +23,8 @@ def fault() -> str:
                 urlopen(Request(f"{address.rstrip('/')}/", headers=headers), timeout=10).close()
             except HTTPError as error:
                 if error.code == 401:
-                    told = f"the package index {parts.hostname} refused the login (401)"
-                    return f"{told}: correct user and password in {name}"
+                    return f"the package index {parts.hostname} refused the login (401): correct user and password in {name}"
             except (OSError, ValueError) as error:
                 if parts.scheme in ("http", "https"):
-                    return f"the package index {parts.hostname} does not answer: check {name} ({error})"
+                    return f"the package index {parts.hostname} does not answer: check {name}{place} ({error})"
     return ""

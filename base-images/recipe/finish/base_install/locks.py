@@ -1,11 +1,6 @@
-"""Reading a child's lock: the exact packages that this Python and platform install.
-
-Two forms: requirements*.lock, which `uv pip compile` writes, and uv.lock, which `uv export` turns into the first.
-"""
+"""Reading a child's lock: the exact packages that this Python and platform install."""
 
 import re
-import tomllib
-from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,11 +8,10 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import InvalidWheelFilename, NormalizedName, canonicalize_name, parse_wheel_filename
 from packaging.version import InvalidVersion, Version
 
-from .uv import WRONG_USE, reason, stop, uv
+from .problem import WRONG_USE, stop
 
 CARRIED = re.compile(r"(?:\S+ @ file:|\./)wheels/(\S+\.whl)")
 RENEW = "run scripts/lock and commit the locks"
-EXPORT = ("export", "--frozen", "--offline", "--no-emit-project", "--no-default-groups", "--no-header", "--no-annotate")
 
 
 class Pin(NamedTuple):
@@ -29,8 +23,12 @@ class Pin(NamedTuple):
     carried: bool
 
 
-def read_pins(text: str, lock: Path, wheels: Path) -> list[Pin]:
+def read_pins(lock: Path, wheels: Path) -> list[Pin]:
     """Return the pins of a requirements file with hashes. wheels: the folder of the wheels that the child carries."""
+    try:
+        text = lock.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        stop(f"{lock}: cannot read the lock: {getattr(error, 'strerror', None) or 'not UTF-8'}; mount it", WRONG_USE)
     pins: dict[NormalizedName, Pin] = {}
     for raw in re.sub(r"\\\r?\n", " ", text).splitlines():
         line = re.split(r"(?:^|\s)#", raw)[0].strip()
@@ -59,35 +57,3 @@ def read_line(line: str, lock: Path, wheels: Path) -> Pin | None:
     if requirement.marker is not None and not requirement.marker.evaluate():
         return None
     return Pin(name, version, " ".join([f"{name}=={version}", *hashes]), bool(carried))
-
-
-def export_uv_lock(folder: Path, choice: list[str]) -> str:
-    """Return uv.lock as a requirements file; stop if it does not match pyproject.toml. Needs no network.
-
-    choice: options of uv for groups and extras.
-    """
-    for name in ("pyproject.toml", "uv.lock"):
-        if not (folder / name).is_file():
-            stop(f"{folder / name}: no such file; mount pyproject.toml, uv.lock and wheels/ into the step", WRONG_USE)
-    # Named, the lock's own indexes count as known whatever this build's default index is.
-    indexes = sorted(set(re.findall(r'registry = "([^"]+)"', (folder / "uv.lock").read_text())))
-    checked = uv("lock", "--check", "--offline", *(f"--index={index}" for index in indexes), folder=folder)
-    # Where the lock is stale, uv resolves again, and reports without a network that it knows no packages.
-    if re.search("needs to be updated|network was disabled|not found in the cache", checked.stderr):
-        stop("uv.lock does not match pyproject.toml: run `uv lock` and commit uv.lock")
-    exported = uv(*EXPORT, *choice, folder=folder)
-    if failed := checked.stderr if checked.returncode else exported.stderr if exported.returncode else "":
-        stop(f"uv cannot use uv.lock: {reason(failed)}")
-    return exported.stdout
-
-
-def explicit_indexes(folder: Path, pins: Iterable[Pin]) -> list[str]:
-    """Return as options the indexes of pyproject.toml that uv asks only by name, as far as pins are from them."""
-    if not (folder / "uv.lock").is_file():
-        return []
-    lock, project = (tomllib.loads((folder / name).read_text()) for name in ("uv.lock", "pyproject.toml"))
-    origins = {(one["name"], one.get("version")): one["source"].get("registry", "") for one in lock["package"]}
-    wanted = {origins.get((pin.name, str(pin.version)), "").rstrip("/") for pin in pins}
-    known = project.get("tool", {}).get("uv", {}).get("index", [])
-    named = (one for one in known if one.get("explicit") and one["url"].rstrip("/") in wanted)
-    return [f"--index={one['name']}={one['url']}" for one in named]
