@@ -15,15 +15,15 @@ def fault() -> str:
     for name, place in (("PIP_INDEX_URL", company), ("PIP_EXTRA_INDEX_URL", "")):
         for url in os.environ.get(name, "").split():
             parts = urlsplit(url)
-            login = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}"
-            basic = f"Basic {base64.b64encode(login.encode()).decode()}"
-            headers = {"Authorization": basic} if "@" in parts.netloc else {}
+            login = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}".encode()
+            headers = {"Authorization": f"Basic {base64.b64encode(login).decode()}"} if "@" in parts.netloc else {}
             address = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
             try:
                 urlopen(Request(f"{address.rstrip('/')}/", headers=headers), timeout=10).close()
             except HTTPError as error:
                 if error.code == 401:
-                    return f"the package index {parts.hostname} refused the login (401): correct user and password in {name}"
+                    told = f"the package index {parts.hostname} refused the login (401)"
+                    return f"{told}: correct user and password in {name}"
             except (OSError, ValueError) as error:
                 if parts.scheme in ("http", "https"):
                     return f"the package index {parts.hostname} does not answer: check {name}{place} ({error})"
