@@ -1,14 +1,11 @@
 """A model whose device is a clock: it takes a fixed time for each call and for each text, and fails on demand.
 
-The tests put it in the place of a child's model.py; the environment sets the times in milliseconds, and STANDIN_TELLS
-names a file that is there once it is at work.
+The tests put it in the place of a child's model.py; the environment sets the times in milliseconds.
 """
 
 import builtins
 import ctypes
 import os
-import pathlib
-import sys
 import time
 import zlib
 
@@ -24,7 +21,6 @@ class Model:
         self.call_seconds = float(os.environ.get("STANDIN_CALL_MS", "0")) / 1e3
         self.text_seconds = float(os.environ.get("STANDIN_TEXT_MS", "0")) / 1e3
         self.load_seconds = float(os.environ.get("STANDIN_LOAD_MS", "0")) / 1e3
-        self.padding = "x" * int(os.environ.get("STANDIN_PADDING", "0"))
         self.fits = int(os.environ.get("STANDIN_FITS", "1000000"))
         self.batches: list[list[str]] = []
 
@@ -37,17 +33,10 @@ class Model:
     def predict(self, batch: list[str]) -> list[dict]:
         """Take the time of the batch, fail where a text says so, and label the texts."""
         self.batches.append(list(batch))
-        if told := os.environ.get("STANDIN_TELLS"):
-            pathlib.Path(told).touch()
         if len(batch) > self.fits:
             raise MemoryError(f"{len(batch)} texts do not fit")
         if "lose the device" in batch:
             lose_device()
-        if "shout" in batch:
-            print("x" * 1_000_000, file=sys.stderr)
-        if "print bytes" in batch:
-            sys.stdout.reconfigure(line_buffering=True)
-            sys.stdout.buffer.write(b"as bytes \xff\n")
         if "hang" in batch:
             time.sleep(3600)
         if self.call_seconds or self.text_seconds:
@@ -61,8 +50,7 @@ class Model:
                 ctypes.string_at(0)
             if text.startswith("repeat "):
                 raise KeyError(text) from ValueError(f"cannot read {text}")
-        more = {"padding": self.padding} if self.padding else {}
-        return [{"label": label(text), "score": float("nan") if text == "nan" else 0.5, **more} for text in batch]
+        return [{"label": label(text), "score": float("nan") if text == "nan" else 0.5} for text in batch]
 
 
 def lose_device() -> None:

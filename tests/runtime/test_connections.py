@@ -10,6 +10,7 @@ import pytest
 from tests.runtime import raw
 from tests.runtime.served import app_of, listening
 from tests.runtime.standin_model import Model
+from tests.runtime.test_own_routes import own_routes
 
 TIMEOUT_SECONDS = 20
 
@@ -48,11 +49,12 @@ def test_vanished_clients_are_not_computed_for(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_slow_clients_get_408_and_do_not_slow_others() -> None:
-    slow = raw.predict("text")[:-1]
+    """On an owner's route too."""
+    slow = [raw.predict("text")[:-1], raw.predict("text")[:-1].replace(b"/predict", b"/raw")]
 
     async def main() -> None:
-        with listening(app_of(Model(), body_seconds=0.5)) as port:
-            waiting = [asyncio.create_task(ask(port, slow, 1000)) for _ in range(100)]
+        with listening(app_of(Model(), own_routes, body_seconds=0.5)) as port:
+            waiting = [asyncio.create_task(ask(port, request, 1000)) for request in slow * 50]
             await asyncio.sleep(0.1)
             started = time.monotonic()
             assert b"200 OK" in await ask(port, raw.predict("quick", headers="connection: close\r\n"))

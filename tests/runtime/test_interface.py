@@ -115,36 +115,6 @@ def test_answers_that_are_no_list_of_the_right_length_are_wrong() -> None:
             found.call(["one", "two"])
 
 
-def test_a_model_may_empty_the_list_that_it_is_given() -> None:
-    """Whoever calls the model still needs them."""
-    predict = "def predict(self, batch): return (list(batch), batch.clear())[0]"
-    given = ["one", "two"]
-    assert interface("Input = Output = str\n" + BODY.format(predict=predict)).call(given) == given == ["one", "two"]
-    empties = "def predict(self, batch): return batch.clear() or batch"
-    with pytest.raises(WrongAnswer, match="0 answers for 2 inputs"):
-        interface("Input = Output = str\n" + BODY.format(predict=empties)).call(["one", "two"])
-
-
-def test_an_answer_that_is_no_output_is_named_by_its_place_and_no_part_of_it() -> None:
-    found = interface(KINDS["image"])
-    fine = {"labels": [], "bright": 1.0}
-    for wrong, index in (
-        (None, 0),
-        ({"labels": [], "bright": "secret"}, 1),
-        ([], 2),
-        ({"labels": ["a", 5], "bright": 0}, 1),
-    ):
-        with pytest.raises(WrongAnswer) as caught:
-            found.checked([fine] * index + [wrong, fine])
-        assert caught.value.index == index
-        assert "secret" not in str(caught.value)
-    counts = "def predict(self, batch) -> list[dict[str, float]]: return [{one: 'x'} for one in batch]"
-    found = interface("Input = str\n" + BODY.format(predict=counts))
-    with pytest.raises(WrongAnswer, match=r"dict at \*, which is not an Output") as caught:
-        found.checked(found.call(["secret"]))  # the words of a client are the keys where a model counts them
-    assert "secret" not in str(caught.value)
-
-
 def test_numbers_of_numpy_are_outputs() -> None:
     found = interface("Output = float\nInput = str\n" + BODY.format(predict="def predict(self, batch): ..."))
     assert found.checked([np.float32(0.5), np.float64(1)]) == [0.5, 1.0]

@@ -16,7 +16,6 @@ import pytest
 from gpu_repo_runtime.serving import logs
 
 from tests.runtime import raw
-from tests.runtime.served import serve
 from tests.runtime.services import Process
 
 Start = Callable[..., Any]
@@ -88,46 +87,6 @@ def test_of_an_exceptions_message_the_log_keeps_length_and_hash(formatter: Any) 
     assert "test_logs.py" in text
 
 
-class Speechless(Exception):
-    def __str__(self) -> str:
-        return self.nonsuch  # type: ignore[attr-defined,no-any-return]
-
-    __repr__ = __str__
-
-
-class Poison:
-    """Raises what cannot speak, from what repeats its input."""
-
-    examples = ("one",)
-
-    def load(self, device: str) -> None: ...
-
-    def predict(self, batch: list[str]) -> list[str]:
-        if "poison" in batch:
-            raise Speechless from ValueError(SECRET)
-        return batch
-
-
-@FORMATTERS
-def test_an_error_whose_words_raise_is_logged_and_answered_without_them(
-    formatter: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lines: list[str] = []
-
-    class Writer:
-        put = lines.append
-
-    handler = logs.Handler(formatter(), Writer())  # type: ignore[arg-type]
-    monkeypatch.setattr(logging.getLogger(), "handlers", [handler])
-    with serve(Poison()) as client:
-        answer = client.post("/predict", json={"instances": ["one", "poison"]})
-        logging.getLogger("x").error("of a library: %s", Speechless())
-        logging.getLogger("x").error("as a field", extra={"fields": {"one": Speechless()}})
-    assert answer.json()["errors"] == [{"field": "instances.1", "reason": "the model raised Speechless"}]
-    assert SECRET not in "".join(lines)
-    assert "Speechless: (no message)" in "".join(lines)
-
-
 @pytest.mark.parametrize("level", ["info", pytest.param("debug", marks=pytest.mark.slow)])
 def test_a_service_names_each_request_and_repeats_no_clients_text_unless_told_to(start: Start, level: str) -> None:
     service = start(LOG_LEVEL=level)
@@ -161,12 +120,3 @@ def test_a_crash_of_a_library_leaves_the_place_in_the_log(start: Start) -> None:
     assert service.exit_code(10) == -signal.SIGSEGV
     log = service.log.read_text()
     assert all(words in log for words in ("Segmentation fault", "model.py", "in predict")), log
-
-
-@pytest.mark.slow
-def test_what_others_print_comes_out_whole(start: Start) -> None:
-    service = start()
-    assert service.predict("shout")[0] == 200
-    service.terminate()
-    assert service.exit_code(10) == 0
-    assert "x" * 1_000_000 in service.log.read_text()

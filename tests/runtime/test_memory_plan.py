@@ -82,26 +82,12 @@ def test_the_batch_fits_with_the_margin_and_one_more_does_not(most: int, margin:
         assert gpu.per_call + (plan.batch + 1) * gpu.per_text > room
 
 
-def test_what_others_hold_is_not_planned_with() -> None:
-    alone = Gpu(1000 * MB, 100 * MB, 0, 20 * MB).plan()
-    shared = Gpu(1000 * MB, 100 * MB, 0, 20 * MB, others=400 * MB).plan()
-    assert alone.batch == 32, "(1000 - 100 - 100 margin) / 20 is 40, more than asked for"
-    assert shared.batch == 20, "(1000 - 400 - 100 - 100 margin) / 20"
-
-
 @pytest.mark.parametrize("per_text", [650 * MB, 800 * MB], ids=["does not leave the margin", "runs out"])
 def test_start_is_refused_with_numbers_when_not_even_one_fits(per_text: int) -> None:
     with pytest.raises(memory_plan.StartRefused) as refused:
         Gpu(1000 * MB, 300 * MB, 0, per_text).plan()
     for part in ("300.0 MB", "700.0 MB of 1,000.0 MB", "100.0 MB", "MAX_TEXT_CHARS", "MEMORY_MARGIN"):
         assert part in str(refused.value), part
-
-
-def test_a_device_without_memory_figures_gets_the_setting() -> None:
-    gauge = memory_plan.Gauge(lambda: None, lambda: None, lambda: None, lambda error: False)
-    plan = memory_plan.make_plan(lambda texts: None, gauge, "text", 32, 0.1, 0)
-    assert plan.batch == 32
-    assert "CPU" in str(plan)
 
 
 def test_other_errors_of_the_model_are_not_taken_for_lack_of_memory() -> None:

