@@ -21,6 +21,9 @@ ifdef INDEX
 export PIP_INDEX_URL := $(INDEX)
 export UV_DEFAULT_INDEX := $(or $(value UV_DEFAULT_INDEX),$(INDEX))
 endif
+ifdef PIP_CERT
+export SSL_CERT_FILE ?= $(value PIP_CERT)
+endif
 export ANSWERS DATA
 export PYTHONUTF8 := 1
 

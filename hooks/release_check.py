@@ -49,9 +49,11 @@ def compare_children(pool: ProcessPoolExecutor, report: Report, old: Template, n
     patch = ""
     step(f"render {len(wanted)} children of each version and compare them")
     places = [folder / str(number) for number in range(len(wanted))]
-    for name, found, diff in pool.map(partial(compare_child, old, new), wanted, places):
+    for number, (name, found, diff) in enumerate(pool.map(partial(compare_child, old, new), wanted, places), start=1):
         report.add(found, name)
         patch += diff
+        if number % 25 == 0:
+            step(f"{number} of {len(wanted)}")
     step("start children with a new choice")
     for name in old.choices.keys() & new.choices.keys():
         for value in (one for one in new.choices[name] if one not in old.choices[name]):

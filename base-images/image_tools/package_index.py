@@ -9,7 +9,8 @@ from pathlib import Path
 from pip_settings import AS_UV, pip_settings, uv_environment
 
 ADDRESSES = ("index-url", "extra-index-url")
-# What a build can use. Files of this machine (cert, find-links) are not in it: certificates come from base-images/ca.
+CERTIFICATES = ("cert", "client-cert")
+# What a build can use. Files of this machine are not in it: its certificates come from base-images/ca.
 PASSED_ON = (*ADDRESSES, "trusted-host", "proxy", "timeout", "default-timeout")
 
 
@@ -28,7 +29,8 @@ def remote_settings() -> dict[str, str]:
 def lock_environment() -> dict[str, str]:
     """Return the environment in which uv resolves a lock: this one's, with the remote package indexes alone."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("UV_", "PIP_"))}
-    given = {f"PIP_{key.upper().replace('-', '_')}": value for key, value in remote_settings().items()}
+    own = {key: value for key, value in pip_settings(os.environ).items() if key in CERTIFICATES}
+    given = {f"PIP_{key.upper().replace('-', '_')}": value for key, value in (own | remote_settings()).items()}
     return uv_environment(kept | given, files=())
 
 

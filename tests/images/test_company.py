@@ -20,11 +20,14 @@ INDEX = "https://user:p%40ss@index.example.com/simple"
 @pytest.fixture
 def pip_conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A pip.conf of a company, and no other setting."""
-    for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "UV_DEFAULT_INDEX", "UV_INDEX"):
+    uv = ("UV_DEFAULT_INDEX", "UV_INDEX", "SSL_CERT_FILE")
+    for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_CERT", *uv):
         monkeypatch.delenv(name, raising=False)
     path = tmp_path / "pip.conf"
     extra = "file:///opt/mine\n    https://more.example.com/simple"
-    path.write_text(f"[global]\nindex-url = {INDEX}\nextra-index-url = {extra}\nfind-links = /srv/company-wheels\n")
+    path.write_text(
+        f"[global]\nindex-url = {INDEX}\nextra-index-url = {extra}\nfind-links = /opt/wheels\ncert = /opt/ca.pem\n"
+    )
     monkeypatch.setenv("PIP_CONFIG_FILE", str(path))
     return path
 
@@ -32,8 +35,9 @@ def pip_conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_lock_is_resolved_against_the_index_of_pips_settings(pip_conf: Path) -> None:
     """Folders of this machine are left out: an image must not depend on them."""
     found = package_index.lock_environment()
-    indexes = {key: found.get(key) for key in ("UV_DEFAULT_INDEX", "UV_INDEX", "UV_FIND_LINKS")}
+    indexes = {key: found.get(key) for key in ("SSL_CERT_FILE", "UV_DEFAULT_INDEX", "UV_INDEX", "UV_FIND_LINKS")}
     assert indexes == {
+        "SSL_CERT_FILE": "/opt/ca.pem",
         "UV_DEFAULT_INDEX": INDEX,
         "UV_INDEX": "https://more.example.com/simple",
         "UV_FIND_LINKS": None,
