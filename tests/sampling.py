@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import pytest
@@ -27,18 +27,6 @@ def sampled(
         later = pytest.mark.slow if slow(row) else pytest.mark.release
         made.append(_parameter(row, [] if row in chosen else [later]))
     return made
-
-
-def first_of_each(kind: Callable[[Any], Hashable]) -> Callable[[Any], bool]:
-    """Return what chooses the first row of each kind."""
-    seen: set[Hashable] = set()
-
-    def new(row: Any) -> bool:
-        before = len(seen)
-        seen.add(kind(row))
-        return len(seen) > before
-
-    return new
 
 
 def every(count: int) -> Callable[[Any], bool]:

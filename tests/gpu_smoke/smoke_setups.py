@@ -85,9 +85,7 @@ BROKEN: dict[str, Callable[[Path, Machine], object]] = {
     "empty": lambda target, m: target.write_bytes(b""),
     "directory": lambda target, m: target.mkdir(),
     "truncated": truncate,
-    "text": lambda target, m: target.write_text("version https://git-lfs.github.com/spec/v1\n" * 9),
     "foreign": lambda target, m: header(target, m, 18, (243).to_bytes(2, "little")),
-    "bits": lambda target, m: header(target, m, 4, b"\x01"),
     "dangling": lambda target, m: target.symlink_to("libcuda.so.570.00"),
     "foreign-name": lambda target, m: target.write_bytes(m.fakes["nvml"].read_bytes()),
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 import shutil
 import subprocess
 import sys
@@ -14,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from tests.gpu_smoke.smoke_machine import MODELS, PACKAGE_ROOT, Machine, told
-from tests.sampling import every, sampled
 
 PACKAGE = PACKAGE_ROOT / "gpu_smoke"
 
@@ -58,9 +56,6 @@ def test_a_report_on_standard_output_is_alone_there(machine: Machine) -> None:
     assert "PASS, required gpu" in done.stderr
 
 
-LAUNCHER = re.compile(r"launcher\.write_text\((.*)\)")
-
-
 @pytest.mark.parametrize("form", ["module", "launcher", "zipapp"])
 def test_nothing_in_the_working_folder_stands_for_a_module(machine: Machine, form: str) -> None:
     """A json.py beside the program, or a torch.py, must not turn a fault into a pass."""
@@ -79,24 +74,6 @@ def test_nothing_in_the_working_folder_stands_for_a_module(machine: Machine, for
     done = subprocess.run(command, env=environment, cwd=machine.home, capture_output=True, text=True)
     assert done.returncode == 1, done.stdout + done.stderr
     assert json.loads((machine.home / "out.json").read_text())["cause"]["code"] == "GS310"
-
-
-ENDS = ["import os; os._exit(0)", "import sys; sys.exit(0)", "import nothing_of_this_name"]
-
-
-@pytest.mark.parametrize("line", sampled(ENDS, every(3)))
-def test_what_a_package_runs_at_start_does_not_end_the_images_command(tmp_path: Path, line: str) -> None:
-    """A .pth file runs in each Python of an environment: in the steps its end is a finding, and the verdict stays."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "env"], check=True)
-    site = next((tmp_path / "env").glob("lib/python3*/site-packages"))
-    (site / "own.pth").write_text(f"{line}\n")
-    (launcher,) = LAUNCHER.findall((PACKAGE_ROOT / "recipe" / "finish" / "finish.py").read_text())
-    options = [word for word in ast.literal_eval(launcher).split() if re.fullmatch("-[A-Z]", word)]
-    command = [tmp_path / "env/bin/python", *options, PACKAGE_ROOT / "gpu_smoke", "--require", "gpu", "--timeout", "5"]
-    done = subprocess.run([*command, "--framework", "plain"], capture_output=True, text=True, cwd=tmp_path)
-    assert done.returncode == 1, done.stdout + done.stderr
-    if "exit" in line:
-        assert ".pth files of site-packages" in done.stdout
 
 
 PYTHONS = [f"python3.{minor}" for minor in (11, 12, 13, 14)]

@@ -6,10 +6,8 @@ import re
 
 import pytest
 
-from tests.gpu_smoke.cases_threads import THREADS
 from tests.gpu_smoke.smoke_cases import CASES, CUDA_CODES, NVML_CODES, Case
 from tests.gpu_smoke.smoke_machine import HERE, Machine, Result
-from tests.sampling import first_of_each, sampled
 
 FAKES = HERE / "fakes"
 
@@ -25,13 +23,7 @@ def _told(result: Result) -> str:
     return f"\n{result.text}\n{result.errors}"
 
 
-# All threads, and one case of each code, run in `make test-slow`; the others before a release.
-BY_CODE = first_of_each(lambda case: case.code)
-
-
-@pytest.mark.parametrize(
-    "case", sampled(CASES, lambda case: case in THREADS or BY_CODE(case), lambda _: False), ids=lambda case: case.name
-)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_names_cause_and_fix(machine: Machine, case: Case) -> None:
     case.setup(machine)
     result = machine.run(*case.args)

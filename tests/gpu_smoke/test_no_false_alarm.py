@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 
 import pytest
 
 from tests.gpu_smoke.cases_start import GVISOR, no_nodes
-from tests.gpu_smoke.smoke_machine import PACKAGE_ROOT, ROW, TOOLKIT, Machine, Result
+from tests.gpu_smoke.smoke_machine import PACKAGE_ROOT, TOOLKIT, Machine, Result
 from tests.gpu_smoke.smoke_setups import (
     base_cc,
     jax,
@@ -17,7 +16,6 @@ from tests.gpu_smoke.smoke_setups import (
     models,
     nobody_compiles,
     opens,
-    pci,
     tensorflow,
     triton,
     unset,
@@ -33,20 +31,6 @@ def loud(result: Result) -> set[str]:
     assert result.report, result.text + result.errors
     return {found["code"] for layer in result.report["layers"] for found in layer["findings"]
             if found["severity"] != "info"}  # fmt: skip
-
-
-def several_without_nccl(m: Machine) -> object:
-    m.good().image(framework="plain", nccl="", libraries=["cublas"]).set(COUNT=2)
-    return (m.home / "toolkit/libnccl.so.2").unlink()
-
-
-def other_runtime_on_the_path(m: Machine) -> object:
-    """The loader finds a runtime that this driver is too old for; torch brings its own."""
-    m.good().image(framework="torch", cuda="").set(CUDA_VERSION=12080, RUNTIME_RC=35, TORCH_CUDA="12.8")
-    own = m.library("toolkit", m.home / "wheel", "libcudart.so.12", on_path=False)
-    return (
-        m.kernel("570.86.10").driver("570.86.10").image(cuda="", driver_min=570).variables(FAKE_TORCH_PRELOAD=str(own))
-    )
 
 
 def compat_that_fits(m: Machine) -> object:
@@ -85,30 +69,15 @@ HARMLESS = {
         .variables(NVIDIA_VISIBLE_DEVICES="/var/run/nvidia-container-devices")
         .file("/var/run/nvidia-container-devices/GPU-11111111-1111-1111-1111-111111111111")
     ),
-    "nodes-of-other-slices": lambda m: (
-        mig(m).set(OPEN="nvidia-cap67=1").file("/dev/nvidia-caps/nvidia-cap66")
-        and m.file("/dev/nvidia-caps/nvidia-cap67")
-    ),
     "broken-gpu-of-others": lambda m: m.good().set(NVML_COUNT=2, NVML_DEVICE_RC=15, NVML_BAD=1).file("/.dockerenv")
         and m.variables(NVIDIA_VISIBLE_DEVICES="0"),
-    "mig-of-others": lambda m: mig(m).variables(NVIDIA_VISIBLE_DEVICES="MIG-00000064-2222-2222-2222-222222222222"),
-    "wide-limit": lambda m: m.good().limits(8 << 30),
     "mps-runs": lambda m: m.good().variables(CUDA_MPS_PIPE_DIRECTORY="/tmp/mps").file("/tmp/mps/control"),
     "exclusive-and-free": lambda m: m.good().set(COMPUTE_MODE=3),
     "fabric-up": lambda m: m.good().set(FABRIC=3),
-    "fabric-never-needed": lambda m: m.good().set(FABRIC=0),
     "confidential-and-released": lambda m: m.good().set(CONFIDENTIAL=1, CONFIDENTIAL_READY=1),
-    "not-excluded": lambda m: m.good().file(
-        "/proc/driver/nvidia/gpus/0000:01:00.0/information", "Device Minor: 0\nGPU Excluded: No\n"
-    ),
-    "mps-limit-that-suffices": lambda m: m.good().variables(CUDA_MPS_PINNED_DEVICE_MEM_LIMIT="0=10G"),
     "without-uvm": lambda m: without(m, "nvidia-uvm"),
-    "nodes-of-the-kernels-number": lambda m: m.good().file("/proc/devices", "195 nvidia\n511 nvidia-uvm\n"),
-    "another-card-for-a-guest": lambda m: pci(m.good(), "vfio-pci"),
     "compat-that-fits": compat_that_fits,
     "newer-driver": lambda m: m.good().kernel("610.43.02").driver("610.43.02").set(CUDA_VERSION=13030),
-    "ptx-version-guessed-too-high": lambda m: m.good().image(cuda="13.7").set(
-        RUNTIME_VERSION=13070, CUDA_VERSION=13070, PTX_MAX="9.5"),
     "two-majors": two_majors,
     "allocator": allocator,
     "prebuilt-module": lambda m: base_cc(m.good()),
@@ -120,24 +89,17 @@ HARMLESS = {
         SLURM_JOB_ID="7", SLURM_JOB_GPUS="0"),
     "other-pods-node-by-mode": lambda m: opens(m, 13, "nvidia1").nodes("nvidia1").variables(
         KUBERNETES_SERVICE_HOST="10.0.0.1"),
-    "mask-ended-by-minus-one": lambda m: m.good().nodes("nvidia1").set(COUNT=1, NVML_COUNT=2).variables(
-        CUDA_VISIBLE_DEVICES="0,-1,1"),
     "wsl-pair": wsl,
     "jetson": jetson,
-    "several-gpus-without-nccl": several_without_nccl,
     "neighbour": lambda m: m.good().set(NEIGHBOUR=300, FREE_MIB=60 << 10),
-    "neighbour-takes-as-much-as-the-test": lambda m: m.good().set(NEIGHBOUR=64, FREE_MIB=60 << 10),
     "display": lambda m: m.good().set(NEIGHBOUR=3),
     "shared-memory-of-gh200": lambda m: m.good().set(HOST_TABLES=1, FREE_MIB=900),
-    "other-runtime-on-the-path": other_runtime_on_the_path,
-    "container-by-its-manager": lambda m: no_nodes(m).file("/run/systemd/container", "docker\n"),
     "container-by-its-root": lambda m: no_nodes(m).file(
         "/proc/self/mountinfo", "1 0 0:50 / / rw - overlay overlay rw,lowerdir=/l,upperdir=/u\n"),
 }  # fmt: skip
 GPU = ("--require", "gpu")
 # The machines that are asked for something else than `--require gpu`.
 ASKED = {
-    "container-by-its-manager": (("--require", "none"), {"GS102"}),
     "container-by-its-root": (("--require", "none"), {"GS102"}),
     "broken-gpu-of-others": (GPU, {"GS404", "GS121"}),
 }
@@ -238,13 +200,6 @@ def test_image_mode_needs_no_driver(machine: Machine, setup: object) -> None:
     states = {layer["name"]: layer["state"] for layer in result.report["layers"]}
     assert (states["cublas"], states["framework"], states["driver-init"]) == ("pass", "pass", "skip")
     assert result.report["driver_floor"] == {"cuda": "13.0", "branch": 580}
-
-
-@pytest.mark.parametrize("key", sorted(ROW))
-def test_every_key_of_the_row_is_optional(machine: Machine, key: str) -> None:
-    machine.good().row_file.write_text(json.dumps({k: v for k, v in ROW.items() if k != key}))
-    result = machine.run(*GPU)
-    assert result.code == 0, f"without {key}\n{result.text}"
 
 
 def test_small_shm_is_a_warning_where_the_all_reduce_passed(machine: Machine) -> None:

@@ -117,13 +117,6 @@ def test_who_shares_a_machine_is_not_told_to_do_what_its_owner_does(explained: d
         assert not found, f"on {platform}:\n" + "\n".join(found)
 
 
-def test_a_pod_that_is_to_ask_for_a_gpu_hears_of_both_ways(explained: dict) -> None:
-    """The device plugin's resource, and the claim of Kubernetes' dynamic resource allocation."""
-    asked = [one for one in lines(explained, "kubernetes") if re.search(r"[Rr]equest `nvidia.com/gpu", one.text)]
-    assert len(asked) > 8
-    assert not [one for one in asked if "with DRA" not in one.text]
-
-
 def test_every_code_has_a_fix_everywhere(explained: dict) -> None:
     for platform in PLATFORMS:
         empty = [one.code for one in lines(explained, platform) if one.kind == "fix" and not one.text.strip()]

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.gpu_smoke.smoke_machine import MODELS, NVRM, Machine
+from tests.gpu_smoke.smoke_machine import MODELS, Machine
 from tests.gpu_smoke.smoke_setups import jetson, mig, wsl
-from tests.sampling import every, sampled
 
-PROPRIETARY = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  {}  Sat Aug 19 01:15:15 UTC 2023\n"
 UUID = "-1111-1111-1111-111111111111"
 
 
@@ -100,24 +98,6 @@ def test_ptx_version_of_cuda(machine: Machine, cuda: int, version: str | None) -
 
 
 @pytest.mark.parametrize(
-    ("text", "summary"),
-    sampled(
-        [
-            (PROPRIETARY.format("535.104.05"), "nvidia.ko 535.104.05 proprietary"),
-            (PROPRIETARY.format("470.256"), "nvidia.ko 470.256 proprietary"),
-            (NVRM.format("580.65.06"), "nvidia.ko 580.65.06 open"),
-            (NVRM.replace("x86_64", "aarch64").format("610.43.02"), "nvidia.ko 610.43.02 open"),
-            ("GCC version:  gcc version 12.2.0 (Debian 12.2.0-14)", "loaded, version unknown"),
-        ],
-        every(4),
-    ),
-)
-def test_kernel_module(no_libraries: Machine, text: str, summary: str) -> None:
-    no_libraries.nodes().file("/proc/driver/nvidia/version", text)
-    assert no_libraries.run().layer("kernel-module")["summary"] == summary
-
-
-@pytest.mark.parametrize(
     ("on_cpu", "on_gpu", "same"),
     [
         ("[1.0]", "[1.0005]", True), ("[1.0]", "[1.002]", False), ("[(1.0, 2.0)]", "[[1.0, 2.0]]", True),
@@ -146,14 +126,6 @@ def test_recovery(machine: Machine, action: int) -> None:
     cause = machine.good().set(RECOVERY=action, CTX_RC=999).run("--require", "gpu").report["cause"]
     assert cause["code"] == "GS418", cause
     assert RECOVERIES[action].lower() in cause["fix"].lower(), cause
-
-
-@pytest.mark.parametrize(("disabled", "code"), [("N", "GS330"), ("0", "GS330"), ("Y", "GS302"), ("1", "GS302")])
-def test_hmm_is_blamed_where_it_is_on(machine: Machine, disabled: str, code: str) -> None:
-    machine.good().set(CUINIT_RC=3).file("/sys/module/nvidia_uvm/parameters/uvm_disable_hmm", f"{disabled}\n")
-    result = machine.run("--require", "gpu")
-    assert result.report["cause"]["code"] == code, result.text
-    assert "spawn" not in result.text, "no fork is to blame in a fresh process"
 
 
 KERNEL_LIST = ("/proc/driver/nvidia/gpus/0000:01:00.0/information", "Device Minor: 5\n")
@@ -189,28 +161,6 @@ def test_a_healthy_idle_gpu_has_no_notes(machine: Machine) -> None:
     result = machine.good().set(COUNT=2, SLOWED=1, FABRIC=0).run("--require", "gpu")
     assert [one["notes"] for one in result.report["gpus"]] == [[], []]
     assert all(one["uuid"] in result.text and one["bus"] in result.text for one in result.report["gpus"])
-
-
-MOUNTS = "/proc/self/mountinfo"
-# Containers without a marker file (test_platform_fixes.py has those with one), and what looks like one.
-PLACES = [
-    ("bare", {"/run/systemd/container": "wsl\n"}), ("bare", {"/proc/1/cgroup": "0::/\n"}),
-    ("bare", {MOUNTS: "1 0 8:1 / / rw,relatime - ext4 /dev/sda1 rw\n"}),
-    ("bare", {MOUNTS: "1 0 0:50 / / rw - overlay overlay rw,lowerdir=/l\n", "/proc/1/comm": "systemd\n"}),
-    ("docker", {"/run/systemd/container": "docker\n"}), ("lxc", {"/run/systemd/container": "lxc\n"}),
-    ("docker", {MOUNTS: "9 1 8:1 /var/lib/docker/containers/7/hosts /etc/hosts rw - ext4 /dev/sda1 rw\n"}),
-    ("container", {MOUNTS: "1 0 0:50 / / rw - overlay overlay rw,lowerdir=/l,upperdir=/u\n"}),
-    ("kubernetes", {"/proc/1/cgroup": "0::/kubepods/besteffort/pod7/8\n"}),
-    ("kubernetes", {MOUNTS: "9 1 8:1 /var/lib/kubelet/pods/7/etc-hosts /etc/hosts rw - ext4 /dev/sda1 rw\n"}),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("kind", "files"), sampled(PLACES, every(5)))
-def test_platform(no_libraries: Machine, kind: str, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        no_libraries.file(name, text)
-    platform = no_libraries.run().report["platform"]
-    assert (platform["kind"], "container" in platform["names"]) == (kind, kind != "bare"), platform
 
 
 def test_windows_is_asked_where_the_host_is_windows(machine: Machine) -> None:
