@@ -10,8 +10,6 @@ from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-import pytest
-
 from tests.conftest import ROOT
 
 PLACES = (".", "hooks", "tools", "runtime/src", "base-images", "base-images/recipe/finish")
@@ -58,20 +56,6 @@ def imported(file: Path, nodes: Iterable[ast.AST]) -> set[str]:
             module = ".".join([*above, *filter(None, [node.module])])
             found |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
     return found
-
-
-@pytest.mark.slow
-def test_a_module_has_one_name() -> None:
-    """Imported by two names it is there twice: what is set in one is not seen in the other."""
-    names: dict[Path, set[str]] = {}
-    rooms = ("tests", "benchmarks", "docs", "hooks", "tools", "base-images")
-    files = [file for room in rooms for file in (ROOT / room).rglob("*.py")]
-    for name in {name for file in files for name in imported(file, ast.walk(ast.parse(file.read_text())))}:
-        if file := file_of(name):
-            names.setdefault(file, set()).add(name)
-    assert names
-    twice = {str(file.relative_to(ROOT)): sorted(found) for file, found in names.items() if len(found) > 1}
-    assert not twice, f"imported by two names: {twice}"
 
 
 def test_imports_run_in_no_circle() -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ import yaml
 
 from tests.conftest import ROOT
 from tests.jenkins import jvm
-from tests.jenkins.runner import check
 
 EXAMPLE = ROOT / "docs" / "jenkins"
 PIPELINES = [ROOT / "Jenkinsfile", ROOT / "hooks" / "fleet.Jenkinsfile", ROOT / "templates" / "shared" / "Jenkinsfile"]
@@ -76,20 +74,6 @@ def test_every_credential_is_there_and_of_its_kind(example: dict[str, Any]) -> N
     assert [secret for secret in secrets if not secret.startswith('"${')] == [], "a secret in the example"
 
 
-def test_every_gpu_is_a_resource_of_its_agent(example: dict[str, Any]) -> None:
-    """The pipelines lock `gpu-NAME_OF_THE_AGENT` and read DEVICE."""
-    assert "lock(label: \"gpu-${env.NODE_NAME}\", quantity: 1, variable: 'GPU_SLOT')" in TEXT
-    devices: dict[str, list[str]] = {}
-    for one in example["unclassified"]["lockableResourcesManager"]["declaredResources"]:
-        [given] = one["properties"]
-        assert given["name"] == "DEVICE"
-        devices.setdefault(one["labels"], []).append(given["value"])
-    assert devices.keys() == {
-        f"gpu-{name}" for name, labels in nodes(example).items() if default("GPU_LABEL") in labels
-    }
-    assert all(numbers == [str(at) for at in range(len(numbers))] for numbers in devices.values()), devices
-
-
 def test_every_step_option_and_section_has_its_plugin_at_a_version(example: dict[str, Any]) -> None:
     listed = plugins()
     definitions = json.loads(jvm.DEFINITIONS.read_text())
@@ -104,21 +88,3 @@ def test_every_step_option_and_section_has_its_plugin_at_a_version(example: dict
 def test_the_environment_has_what_the_pipelines_read(example: dict[str, Any]) -> None:
     variables = {one["key"] for one in example["jenkins"]["globalNodeProperties"][0]["envVars"]["env"]}
     assert set(re.findall(r"env\.(\w+)(?:\?\.trim\(\))? \?:", TEXT)) | {"REGISTRY", "PACKAGE_INDEX_URL"} == variables
-
-
-@pytest.mark.needs("groovy")
-def test_the_jobs_build_branches_tags_and_trusted_pull_requests(example: dict[str, Any], tmp_path: Path) -> None:
-    [job] = example["jobs"]
-    script = tmp_path / "jobs.groovy"
-    script.write_text(job["script"])
-    assert [str(problem) for problem in check(script) if problem.kind == "syntax"] == []
-    for asked in (
-        "buildRegularBranches()",
-        "buildTags {",
-        "ignoreUntrustedChanges(true)",
-        "gitHubTagDiscovery()",
-        "gitHubTrustPermissions()",
-    ):
-        assert asked in job["script"], asked
-    for path in re.findall(r"scriptPath\('([^']+)'\)", job["script"]):
-        assert (ROOT / path).is_file(), path

@@ -65,18 +65,13 @@ def test_what_an_error_says_of_the_gpu() -> None:
         assert (device.is_out_of_memory(error), device.is_device_lost(error)) == (too_large, lost), repr(error)
 
 
-class Unreadable(Exception):
-    """An exception of an owner."""
-
-
 def test_what_a_projects_own_code_raises_is_not_believed() -> None:
     """The words may be an input, and who sends it could end the process of everybody."""
-    for kind in (RuntimeError, Unreadable):
-        for words in (LOST, FULL):
-            with pytest.raises(kind) as own:
-                raise kind(words)
-            assert (device.is_device_lost(own.value), device.is_out_of_memory(own.value)) == (False, False)
-            assert device.reported(own.value) == ""
+    for words in (LOST, FULL):
+        with pytest.raises(RuntimeError) as own:
+            raise RuntimeError(words)
+        assert (device.is_device_lost(own.value), device.is_out_of_memory(own.value)) == (False, False)
+        assert device.reported(own.value) == ""
 
 
 def test_a_lost_gpu_is_seen_through_what_an_owner_makes_of_it() -> None:
@@ -91,8 +86,6 @@ def test_a_lost_gpu_is_seen_through_what_an_owner_makes_of_it() -> None:
     assert isinstance(wrapped.value.__cause__, RuntimeError)
     assert device.is_device_lost(wrapped.value.__cause__)
     assert device.is_device_lost(wrapped.value)
-    wrapped.value.__cause__ = wrapped.value
-    assert not device.is_device_lost(wrapped.value), "one that is its own cause ends the search"
 
 
 @pytest.fixture
@@ -117,11 +110,7 @@ def test_the_gpu_of_a_mac_is_taken_where_it_is_asked_for(mac: Any) -> None:
     assert device.memory("mps") == device.Memory(used=3, free=7, total=12, peak=5)
 
 
-@pytest.mark.parametrize(
-    ("built", "words"), [(False, "this build of torch has no Metal"), (True, "torch sees no GPU of Apple")]
-)
-def test_the_cpu_never_stands_in_for_the_gpu_of_a_mac(mac: Any, built: bool, words: str) -> None:
-    mac.is_built, mac.is_available = lambda: built, lambda: False
-    assert "mps" not in device.reason("cpu")
-    with pytest.raises(device.DeviceError, match=words):
+def test_the_cpu_never_stands_in_for_the_gpu_of_a_mac(mac: Any) -> None:
+    mac.is_available = lambda: False
+    with pytest.raises(device.DeviceError, match="torch sees no GPU of Apple"):
         device.choose("mps")

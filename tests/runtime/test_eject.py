@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.answers import AnswerSet
 from tests.runtime.services import RUNTIME
-from tests.templates import checks
 
 COPY = "src/gpu_repo_runtime"
 
@@ -36,11 +32,3 @@ def test_the_copy_is_used_in_place_of_the_wheel_and_never_replaced(tmp_path: Pat
     again = ejected(tmp_path)
     assert (again.returncode, f"git rm -r {COPY}" in again.stderr) == (1, True)
     assert (tmp_path / COPY / "cores.py").read_text() == "mine = True\n"
-
-
-@pytest.mark.slow
-def test_the_copy_passes_the_lint_of_a_repository(render: Callable[[AnswerSet], Path], tmp_path: Path) -> None:
-    child = tmp_path / "child"
-    shutil.copytree(render(AnswerSet("batch", "plain")), child)
-    assert ejected(child).returncode == 0
-    assert checks.python_error(child) == ""

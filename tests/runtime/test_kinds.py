@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from jsonschema import Draft202012Validator
 
 from tests.runtime.kinds import KINDS
-from tests.runtime.served import clients_of_kinds, serve
+from tests.runtime.served import clients_of_kinds
 
 
 @pytest.fixture(scope="module")
@@ -97,53 +97,3 @@ def test_v1_as_tensorflow_serving_and_kserve_have_it(clients: dict[str, TestClie
         refused = client.post(path, json=body)
         assert (refused.status_code, refused.headers["content-type"]) == (status, "application/json")
         assert refused.json()["error"]
-
-
-ALIASED = """
-    from pydantic import AliasChoices, BaseModel, ConfigDict, Field, computed_field
-    from gpu_repo_runtime.inputs import Bytes
-
-
-    class Input(BaseModel):
-        model_config = ConfigDict(extra="forbid")
-        image: Bytes = Field({image})
-        threshold: float = Field(default=0.5, alias="thresholdValue")
-        secret: int = Field(default=0, exclude=True)
-
-        @computed_field
-        @property
-        def length(self) -> int:
-            return len(self.image)
-
-
-    class Output(BaseModel):
-        found: float = Field(serialization_alias="foundValue")
-
-
-    class Model:
-        examples = (Input(imageData=b"\\xff\\xfe", thresholdValue=0.25, secret=3),)
-
-        def load(self, device: str) -> None: ...
-
-        def predict(self, batch: list[Input]) -> list[Output]:
-            return [Output(found=len(one.image) + one.threshold + one.secret) for one in batch]
-"""
-ALIASES = [
-    'alias="imageData"',
-    'validation_alias="imageData"',
-    'validation_alias=AliasChoices("imageData", "image_data")',
-]
-
-
-@pytest.mark.parametrize("image", ALIASES)
-def test_an_aliased_field_is_taken_by_every_way_in(image: str) -> None:
-    values = {"image": base64.b64encode(b"\xff\xfe").decode(), "threshold": 0.75, "secret": 0}
-    with serve(ALIASED.format(image=image)) as client:
-        document = client.get("/openapi.json").json()["paths"]["/predict"]["post"]
-        example = document["requestBody"]["content"]["application/json"]["example"]
-        assert client.post("/predict", json=example).json() == {"predictions": [{"foundValue": 2.25}]}
-        body = client.post("/predict", content=b"\xff\xfe", headers={"content-type": "image/png"})
-        assert body.json() == {"predictions": [{"foundValue": 2.5}]}
-        told = client.get("/v2/models/kind").json()["inputs"]
-        tensors = {"inputs": [{**one, "shape": [1], "data": [values[one["name"]]]} for one in told]}
-        assert client.post("/v2/models/kind/infer", json=tensors).json()["outputs"][0]["data"] == [2.75]

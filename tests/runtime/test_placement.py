@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from gpu_repo_runtime import onnx
-from gpu_repo_runtime.cores import usable_cores
 from gpu_repo_runtime.device import DeviceError
 from gpu_repo_runtime.device.placement import left_on_cpu
 from gpu_repo_runtime.serving.errors import StartRefused
@@ -67,7 +66,6 @@ def onnxruntime(monkeypatch: pytest.MonkeyPatch) -> Any:
     module.get_available_providers = lambda: ["CUDAExecutionProvider", "CPUExecutionProvider"]
     monkeypatch.setitem(sys.modules, "onnxruntime", module)
     monkeypatch.setattr(InferenceSession, "given", ("CPUExecutionProvider",))
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     return module
 
 
@@ -99,9 +97,6 @@ def test_a_network_that_was_left_on_the_cpu_is_named() -> None:
 def test_what_is_on_the_gpu_or_on_both_on_purpose_is_left_in_peace() -> None:
     assert faults(model=Network("cuda", "cpu")) == []
     assert faults(model=Network("cuda"), topics=Tensor("cpu")) == []
-    around: dict[str, Any] = {"nothing": None}
-    around["around"] = around
-    assert faults(around=around, many=list(range(100_000))) == [], "a model that refers to itself is searched once"
 
 
 @pytest.mark.usefixtures("onnxruntime")
@@ -121,16 +116,6 @@ def test_cuda_refuses_to_start_and_auto_warns(caplog: pytest.LogCaptureFixture) 
         check_placement(model, "cuda", Settings(device="cuda"))
     check_placement(model, "cuda", Settings(device="auto"))
     assert "Model.net is on the CPU" in caplog.text
-
-
-@pytest.mark.usefixtures("onnxruntime")
-def test_a_session_has_the_threads_of_the_container(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert onnx.session("model.onnx", "cpu").options.intra_op_num_threads == usable_cores()
-    own = SessionOptions()
-    own.intra_op_num_threads = 2
-    assert onnx.session("model.onnx", "cpu", own).options.intra_op_num_threads == 2
-    monkeypatch.setenv("OMP_NUM_THREADS", "5,2")
-    assert onnx.session("model.onnx", "cpu").options.intra_op_num_threads == 5
 
 
 def test_a_session_on_the_gpu_never_falls_back_to_the_cpu(onnxruntime: Any, monkeypatch: pytest.MonkeyPatch) -> None:

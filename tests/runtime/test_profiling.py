@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from gpu_repo_runtime import capacity, profiling
+from gpu_repo_runtime import capacity
 from gpu_repo_runtime.capacity import GIB, USABLE, Measured
 
 from tests.answers import CATALOG, AnswerSet
@@ -30,28 +30,17 @@ def test_the_largest_batch_is_what_is_left_beside_the_model():
 
 
 def test_a_model_that_is_larger_than_the_gpu_does_not_fit():
-    told = capacity.report(line(1, 8, base=8.0), GPUS, "cuda")
+    told = capacity.report(line(1, 8, base=8.0), GPUS, "cuda", price=3.6)
     assert {gpu["name"]: gpu["batch"] > 0 for gpu in told["gpus"]} == {"small": False, "large": True}
     assert told["smallest_gpu"] == "large"
     assert "small                    4  does not fit" in capacity.table(told)
-
-
-def test_what_the_process_held_before_is_not_the_models():
-    measured = line(1, 8, 32)
-    more = [Measured(one.size, one.rate, one.memory + 5 * GIB) for one in measured]
-    assert capacity.rooms(more, GPUS, before=5 * GIB) == capacity.rooms(measured, GPUS)
+    assert told["million_inputs"] == pytest.approx(3.6 / 3600 / 800 * 1e6), "at the rate of the fastest batch"
 
 
 @pytest.mark.parametrize("measured", [line(4), line(1, 8, 32, each=-0.01)], ids=["one size", "a line that falls"])
 def test_nothing_is_promised_far_beyond_what_was_seen(measured):
     most = 16 * max(one.size for one in measured)
     assert capacity.rooms(measured, GPUS)[-1] == {"name": "large", "gib": 16.0, "batch": most, "more": True}
-
-
-def test_costs_follow_from_the_fastest_batch():
-    told = capacity.report(line(1, 10), GPUS, "cuda", price=3.6)
-    assert told["million_inputs"] == pytest.approx(3.6 / 3600 / 1000 * 1e6)
-    assert "a million inputs cost 1" in capacity.table(told)
 
 
 def test_a_cpu_proves_nothing_of_a_gpu():
@@ -92,62 +81,6 @@ def test_a_model_is_profiled_with_its_own_examples(profile, render, tmp_path, pr
     assert told["gpus"] == [], "a CPU says nothing about GPUs"
     assert (tmp_path / "profile.pstats").exists(), "the trace of Python's own profiler, for NumPy"
     assert capacity.table(told) in done.stdout
-
-
-@pytest.mark.slow
-def test_an_input_that_is_none_ends_with_one_line(profile, render, tmp_path):
-    (tmp_path / "in.jsonl").write_text("[1]\n")
-    done = profile(render(AnswerSet("service", "plain")), "--input", tmp_path / "in.jsonl")
-    assert (done.returncode, "is not an Input" in done.stderr, "Traceback" in done.stderr) == (1, True, False)
-
-
-WITH_PARAMETERS = """
-from pydantic import BaseModel
-
-Input = str
-
-
-class Output(BaseModel):
-    size: int
-
-
-class Parameters(BaseModel):
-    top: int = 3
-
-
-class Model:
-    examples = ("one", "two")
-    tolerance = 0.0
-
-    def load(self, device: str) -> None: ...
-
-    def predict(self, batch: list[str], parameters: Parameters) -> list[Output]:
-        return [Output(size=len(one) + parameters.top) for one in batch]
-"""
-
-
-@pytest.mark.slow
-def test_a_model_with_parameters_gets_their_defaults(profile, tmp_path: Path) -> None:
-    """The file has what editors and hands leave in one: a mark at its begin, and empty lines."""
-    package = tmp_path / "src/parametric"
-    package.mkdir(parents=True)
-    (package / "__init__.py").touch()
-    (package / "model.py").write_text(WITH_PARAMETERS)
-    (tmp_path / "in.jsonl").write_text('"rain"\r\n\r\n"sun"\n\n', encoding="utf-8-sig")
-    done = profile(tmp_path, "--input", "in.jsonl", "--batch-sizes", 2, 2, package="parametric")
-    assert done.returncode == 0, done.stderr
-    assert [one["size"] for one in json.loads((tmp_path / "profile.json").read_text())["batches"]] == [2]
-
-
-def test_a_wrong_value_is_one_line(capsys):
-    for words, said in (
-        (["--price", "1,50"], "--price: invalid float value: '1,50'"),
-        (["--gpus", "T4"], "--gpus: expected GPUs and their GiB, for example T4=16,L4=24; got 'T4'"),
-        (["--batch-sizes", "0"], "--batch-sizes are whole numbers from 1 on"),
-    ):
-        with pytest.raises(SystemExit) as ended:
-            profiling.main(["--package", "topic_finder", *words])
-        assert (ended.value.code, said in capsys.readouterr().err) == (2, True)
 
 
 @pytest.mark.parametrize("project_type", ["batch", "library", "service"])

@@ -33,10 +33,7 @@ if words[0] == "venv":
     code = int(folder.name in told["red"])
     (folder / "bin/python").write_text(f'#!/bin/sh\\necho "$@" >>pytest-calls\\nexit {code}\\n')
     (folder / "bin/python").chmod(0o755)
-if "sync" in words:
-    pathlib.Path("synced").write_text(pathlib.Path(words[words.index("--require-hashes") + 1]).read_text())
 """
-LOCK = "torch==2 \\\n    --hash=sha256:2\nx==1 \\\n    --hash=sha256:3\n"
 Test = Callable[..., int]
 
 
@@ -45,7 +42,7 @@ def test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Test:
     """Return a function that runs the program in a library."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pyproject.toml").write_text(PROJECT)
-    (tmp_path / "requirements.lock").write_text(LOCK)
+    (tmp_path / "requirements.lock").write_text("x==1 \\\n    --hash=sha256:3\n")
     (tmp_path / "uv").write_text(UV)
     (tmp_path / "uv").chmod(0o755)
 
@@ -77,14 +74,6 @@ def test_options_go_to_pytest_and_the_report_has_the_version(test: Test) -> None
     [call] = Path("pytest-calls").read_text().splitlines()
     assert call.endswith("--ignore=tests/gpu -k one or two -x")
     assert "--junit-xml=build/test-results/python-3.12.xml" in call
-
-
-@pytest.mark.slow
-def test_another_build_of_the_framework_takes_the_place_of_the_locked_one(test: Test) -> None:
-    assert test("3.12", "--framework", "torch==2.13.0", "-q") == 0
-    assert "torch" not in Path("synced").read_text()
-    assert "x==1" in Path("synced").read_text()
-    assert json.loads(Path("calls").read_text().splitlines()[-1])[-1] == "torch==2.13.0"
 
 
 def test_what_is_no_version_is_refused_and_said(test: Test, capsys: pytest.CaptureFixture[str]) -> None:

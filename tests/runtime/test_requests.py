@@ -176,6 +176,7 @@ def test_a_client_hears_of_its_own_inputs_and_its_neighbours_are_answered(caplog
         for row, field in (({"Area m2": "x"}, "Area m2"), ({"area": -1}, "area"), ({}, "area")):
             answer = client.post("/predict", json={"instances": [row]})
             assert [one["field"] for one in answer.json()["errors"]] == [f"instances.0.{field}"], answer.text
+        assert client.post("/predict", json={"instances": [{"Area m2": 5}]}).json() == {"predictions": [5.0]}
         answer = client.post("/predict", json={"instances": [{"area": 1}, {"area": 2000}]})
         assert answer.json()["errors"] == [{"field": "instances.1", "reason": "expected at most 1000"}]
         assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []

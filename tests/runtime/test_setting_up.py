@@ -5,15 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from gpu_repo_runtime import environment, locking
-from gpu_repo_runtime.scripts import tools
-from gpu_repo_runtime.scripts.facts import ScriptError
 
-from tests.runtime.services import RUNTIME
 from tests.shared import program
 
 # Stands in for uv: it writes down how it is called, and does what `uv.json` says of calls that hold a word.
@@ -58,28 +53,6 @@ def calls(child: Path) -> list[list[str]]:
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
-def after(words: list[str], option: str) -> list[str]:
-    """Return what follows each time that an option is given."""
-    return [words[at + 1] for at, word in enumerate(words) if word == option]
-
-
-@pytest.mark.slow
-def test_each_lock_stands_under_the_image_and_under_the_first(child: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (child / "requirements-dev.lock").write_text("held\n")
-    assert locking.main(["--image", "plain-cu13", "--gpu", "--", "--upgrade-package=web>=1"]) == 0
-    first, gpu, dev = calls(child)
-    assert after(first, "--constraints") == ["constraints.txt"]
-    for words in (gpu, dev):
-        assert [Path(name).name for name in after(words, "--constraints")] == ["constraints.txt", "requirements.lock"]
-    asked = ["pyproject.toml", "wheels/requirements.in"]
-    assert [name for name in first if name in asked] == asked
-    assert ([name for name in gpu if name in asked], after(gpu, "--extra")) == (asked, ["gpu"])
-    assert ([name for name in dev if name in asked], after(dev, "--group")) == ([], ["dev"])
-    assert all("--upgrade-package=web>=1" in words and "--generate-hashes" in words for words in (first, gpu, dev))
-    assert (child / "requirements-dev.lock").read_text() == "held\nresolved\n", "it starts from what is locked"
-    assert "lock: requirements-gpu.lock changed\n" in capsys.readouterr().err
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("project", [[], ["--project"]])
 def test_an_adopted_repository_is_locked_from_files_of_its_own(child: Path, project: list[str]) -> None:
@@ -121,22 +94,6 @@ def test_a_package_from_a_folder_or_git_is_refused_with_the_reason(
     assert locking.main(["--image", "plain-cu13", "--"]) == 0
 
 
-def test_wrong_use_is_one_line_and_changes_nothing(child: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (child / "uv.json").write_text(json.dumps({"--wrong": 2, "--db": 2}))
-    lock = ["--image", "plain-cu13", "--"]
-    for module, words, said in (
-        (locking, [*lock, "--wrong"], ": see scripts/lock --help"),
-        (locking, [*lock, "upgrade"], ": see scripts/lock --help"),
-        (locking, [*lock, "--audit", "--db", "x"], ": see scripts/lock --help"),
-        (environment, ["--wrong"], "setup: unknown option --wrong: see scripts/setup --help"),
-        (environment, ["--framework"], "setup: --framework needs PACKAGE=="),
-    ):
-        assert module.main(words) == 2
-        [line] = capsys.readouterr().err.splitlines()
-        assert said in line, words
-    assert not [words for words in calls(child) if {"--output-file", "sync"} & {*words}]
-
-
 @pytest.mark.parametrize("code", [1, 0])
 def test_the_audit_asks_about_packages_of_an_index_only_and_passes_on_what_is_found(child: Path, code: int) -> None:
     """A database that does not answer is no all clear."""
@@ -147,21 +104,6 @@ def test_the_audit_asks_about_packages_of_an_index_only_and_passes_on_what_is_fo
     asked = (child / "audited").read_text()
     assert (found, "torch==2" in asked, "gpu-repo-runtime" in asked) == (code, True, False)
     assert {path.name: path.read_bytes() for path in child.glob("*.lock")} == before
-
-
-@pytest.mark.slow
-def test_what_was_written_down_and_not_locked_is_named(child: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The owner forgot scripts/lock: without a word the first import fails."""
-    asked = '[project]\ndependencies = ["x>=1", "Torch[extra]>=2", "tqdm>=4", "My_Own~=1.0; python_version>\'3\'"]\n'
-    (child / "pyproject.toml").write_text(asked)
-    assert environment.main([]) == 0
-    said = capsys.readouterr().err
-    assert "requires tqdm>=4, My_Own~=1.0; python_version>'3', not in the locks: run scripts/lock" in said
-    (child / "requirements-dev.lock").write_text("tqdm==4.1 \\\n    --hash=sha256:1\nmy-own==1.0 \\\n")
-    assert environment.main([]) == 0
-    assert "not in the locks" not in capsys.readouterr().err
-    (child / "pyproject.toml").write_text("[project]\ndependencies = 3\n")
-    assert environment.main([]) == 0, "what is wrong there does not end the setup"
 
 
 @pytest.mark.slow
@@ -230,56 +172,6 @@ def test_what_uv_refuses_is_an_error(
     said = capsys.readouterr().err
     assert "the package index 127.0.0.1 does not answer: check PIP_INDEX_URL" in said
     assert "secret" not in said
-
-
-class BecameAnother(Exception):
-    """This program was replaced by another: its path, its words, its environment."""
-
-
-@pytest.fixture
-def update(child: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return scripts/update's function, whose update is an error that says how it was started."""
-
-    def execve(*given: object) -> None:
-        raise BecameAnother(*given)
-
-    monkeypatch.setattr("os.execve", execve)
-    (child / "scripts/tools/copier.lock").write_text("copier==9\n")
-    (child / "build/copier").mkdir(parents=True)
-    project: Any = SimpleNamespace(say=lambda _: None)
-    return lambda *words: tools.update(project, list(words))
-
-
-@pytest.mark.slow
-def test_the_update_runs_with_the_locked_copier_which_is_installed_once(child: Path, update: Any) -> None:
-    for calls_of_uv in (2, 2):  # venv and sync, then none more
-        with pytest.raises(BecameAnother) as started:
-            update("--dry-run", "--to", "v1.0.0")
-        _, words, environment = started.value.args
-        assert words[1:] == ["-X", "utf8", "-m", "gpu_repo_runtime.update", "--dry-run", "--to", "v1.0.0"]
-        assert environment["PYTHONPATH"] == str(RUNTIME), "the update would not be found"
-        assert len(calls(child)) == calls_of_uv
-    (child / "scripts/tools/copier.lock").write_text("copier==10\n")
-    with pytest.raises(BecameAnother):
-        update()
-    assert len(calls(child)) == 4, "another Copier is locked"
-
-
-@pytest.mark.slow
-def test_without_copier_an_update_ends_with_1_and_is_tried_anew(child: Path, update: Any) -> None:
-    (child / "uv.json").write_text(json.dumps({"sync": 3}))
-    for _ in range(2):
-        with pytest.raises(ScriptError, match="Copier was not installed") as failed:
-            update()
-        assert failed.value.code == 1, "3 would mean conflicts"
-
-
-def test_a_notebook_finds_the_project_from_any_folder(child: Path) -> None:
-    packages = child / ".venv/lib/python3.11/site-packages"
-    packages.mkdir(parents=True)
-    assert environment.main([]) == 0
-    line = (packages / "project.pth").read_text()
-    assert line == f"import sys; sys.path.insert(0, {str((child / 'src').resolve())!r})\n"
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import pytest
 
 from tests import processes
 from tests.answers import AnswerSet
-from tests.runtime.kinds import KINDS
 from tests.runtime.services import RUNTIME
 from tests.sampling import sampled
 
@@ -63,23 +61,6 @@ def test_a_model_that_agrees_with_itself_passes_and_says_that_no_gpu_was_asked(p
     assert "2 passed, 1 skipped" in said
 
 
-OWN_TEST = """
-def test_on_a_gpu(cuda):
-    raise AssertionError("it needs a GPU")
-
-
-def test_on_the_cpu(model):
-    assert len(model.predict(["a"])) == 1
-"""
-
-
-def test_a_test_of_an_owner_takes_the_gpu_and_the_model_by_their_names(project: Path) -> None:
-    """In any folder of tests; an installed runtime brings the plugin by its entry point."""
-    (project / "tests/test_own.py").write_text(OWN_TEST)
-    _, said = smoke(project, MODEL.replace("SCORE", "0.5"), "tests/test_own.py", DEVICE="cpu")
-    assert "1 passed, 1 skipped" in said, said
-
-
 def test_a_missing_gpu_fails_where_it_is_required(project: Path) -> None:
     code, said = smoke(project, MODEL.replace("SCORE", "0.5"), SMOKE_REQUIRE="model")
     assert code == 1, said
@@ -91,14 +72,3 @@ def test_an_answer_that_depends_on_its_neighbours_is_named(project: Path) -> Non
     assert code == 1, said
     for example in ("a", "bb"):
         assert f"'{example}': alone it is " in said, said
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("project", ["batch"], indirect=True)
-def test_the_wrong_field_of_a_typed_answer_is_found(project: Path) -> None:
-    code, said = smoke(project, textwrap.dedent(KINDS["document"]), DEVICE="cpu")
-    assert (code, "2 passed, 1 skipped" in said) == (0, True), said
-    source = textwrap.dedent(KINDS["document"]).replace("total=sum(", "total=len(batch) * 0.1 + sum(")
-    code, said = smoke(project, source, DEVICE="cpu")
-    assert code == 1, said
-    assert "alone it is {'total': 1.6, " in said, said

@@ -46,15 +46,6 @@ def test_the_updater_loads_all_that_it_needs_of_the_runtime_at_once(wheel: Path,
     assert loaded == {"", "locking", "package_index", "update", *(f"update.{name}" for name in own)}
 
 
-@pytest.mark.slow
-def test_the_updater_starts_from_the_wheel(wheel: Path, tmp_path: Path) -> None:
-    (tmp_path / "copier.py").write_text("raise SystemExit('a file of the owner was imported')\n")
-    done = python("-m", "gpu_repo_runtime.update", "--dry-run", wheel=wheel, cwd=tmp_path)
-    assert done.returncode == 1, done.stderr
-    assert done.stderr.startswith("update: "), done.stderr
-    assert "Traceback" not in done.stderr
-
-
 PROGRAMS = ["environment", "locking", "patience", "scripts.__main__", "serving.probe", "summary"]
 
 

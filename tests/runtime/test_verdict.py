@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -83,10 +82,8 @@ def test_a_plain_image_promises_no_framework() -> None:
 
 FALSE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "empty": (lambda r: r.clear(), "empty or no report"),
-    "no layers": (lambda r: r["report"]["layers"].clear(), "empty or no report"),
     "no report": (lambda r: r.update(report="all good"), "empty or no report"),
     "says fail": (lambda r: r["report"].update(verdict="fail"), "says fail"),
-    "says unknown": (lambda r: r["report"].update(verdict="unknown"), "says unknown"),
     "says nothing": (lambda r: r["report"].pop("verdict"), "says no verdict"),
     "all skipped": (lambda r: [e.update(state="skip") for e in r["report"]["layers"]], "every layer of the smoke test"),
     "model skipped": (lambda r: layer(r, "model").update(state="skip"), "model skip"),
@@ -97,7 +94,6 @@ FALSE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
         lambda r: r["report"]["layers"].insert(0, {"name": "model", "level": "model", "state": "fail"}),
         "names a layer twice",
     ),
-    "a layer without a name": (lambda r: layer(r, "model").update(name=["model"]), "one has no name"),
     "demanded less": (lambda r: r["report"].update(require="driver"), "demanded driver, not model"),
     "another digest": (lambda r: r.update(image=f"host/ml/torch-cu13@{OTHER}"), f"about the image {OTHER}"),
     "another commit": (lambda r: r.update(commit="d" * 40), "about the commit dddd"),
@@ -151,7 +147,6 @@ SPOILED: dict[str, tuple[str, str | None, str]] = {
     "lint of another commit": ("lint", f"{'d' * 40}\n", "is about dddd"),
     "test did not run": ("test", None, "scripts/test"),
     "no report of tests": ("unit.xml", None, "no test report"),
-    "a broken report of tests": ("unit.xml", "<testsuite>", "no test report"),
     "all tests skipped": ("unit.xml", '<t><testcase name="a"><skipped/></testcase></t>', "no test ran, 1 were skipped"),
     "no tests": ("unit.xml", "<testsuite/>", "no test ran"),
     "a test failed": ("unit.xml", '<t><testcase name="a"><failure/></testcase></t>', "1 of 1 tests failed"),
@@ -159,7 +154,6 @@ SPOILED: dict[str, tuple[str, str | None, str]] = {
     "probe of an older push": ("probe", f"host/ml/it@{DIGEST}\n{COMMIT}\nearlier\n", "earlier"),
     "a failure of no test": ("unit.xml", '<t><testcase name="a"/><error/></t>', "a failure that is of no test"),
     "a page in place of a report": ("unit.xml", "<html><body>503</body></html>", "no test ran"),
-    "no smoke report": ("smoke.json", None, "empty or no report"),
     "an empty smoke report": ("smoke.json", "", "empty or no report"),
 }
 
@@ -176,15 +170,6 @@ def test_a_child_releases_nothing_else(name: str, tmp_path: Path) -> None:
     if text is not None:
         (folder / file).write_text(text)
     assert words in ask(folder)
-
-
-@pytest.mark.parametrize("name", ["unit.xml", "smoke.json", "lint"])
-def test_a_pipe_in_place_of_a_report_is_none(name: str, tmp_path: Path) -> None:
-    """It would be waited for until the limit of the step."""
-    folder = proof(tmp_path / "proof")
-    (folder / name).unlink()
-    os.mkfifo(folder / name)
-    assert ask(folder)
 
 
 @pytest.mark.parametrize("commit", ["", "unknown", "-dirty", f"{COMMIT}-dirty"])

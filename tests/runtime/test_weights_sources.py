@@ -43,19 +43,6 @@ def test_the_hub_gives_other_bytes_of_the_same_length(project, web, monkeypatch,
     assert f"model.bin of hf://{REPOSITORY} has other bytes than its source says" in capsys.readouterr().err
 
 
-def test_what_is_given_packed_or_changes_half_way_is_refused(project, web, capsys, monkeypatch) -> None:
-    web.there["/packed.bin"] = web.there["/changed.bin"] = LARGE
-    web.headers["/packed.bin"] = {"Content-Encoding": "gzip"}
-    project(f'[m]\nsource = "{web.address}"\nfiles = ["packed.bin"]\n')
-    done("lock", code=3)
-    assert "is only available compressed" in capsys.readouterr().err
-    web.cuts["/changed.bin"] = [1_000_000]
-    monkeypatch.setattr("time.sleep", lambda _: web.there.update({"/changed.bin": LARGE[::-1]}))
-    project(f'[m]\nsource = "{web.address}"\nfiles = ["changed.bin"]\n')
-    done("lock", code=3)
-    assert "changed while it was downloaded" in capsys.readouterr().err
-
-
 def test_a_token_is_for_its_host_alone(project, web, monkeypatch) -> None:
     with serving() as other:
         other.there["/large"] = LARGE
@@ -120,14 +107,9 @@ def test_a_login_comes_from_netrc_and_is_for_its_host_alone(project, web, capsys
     with serving(there={"/model.bin": b"1"}) as elsewhere:
         web.moved["/moved.bin"] = f"http://localhost:{elsewhere.port}/model.bin"
         project(f'[m]\nsource = "{web.address}"\nfiles = ["model.bin", "moved.bin"]\n')
-        (tmp_path / "broken").write_text("machine 127.0.0.1 nonsense\n")
-        for name in ("none", "broken"):
-            monkeypatch.setenv("NETRC", str(tmp_path / name))
-            done("lock", code=3)
-            told = capsys.readouterr().err
-            assert "401" in told
-            assert "~/.netrc" in told
-            assert ("no login is used" in told) == (name == "broken")
+        monkeypatch.setenv("NETRC", str(tmp_path / "none"))
+        done("lock", code=3)
+        assert "401" in capsys.readouterr().err
         monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
         done("lock")
         assert [login for *_, login in elsewhere.asked] == [""]

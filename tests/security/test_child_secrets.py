@@ -58,7 +58,7 @@ def test_scripts_print_no_secret(child: Path, tmp_path: Path) -> None:
     scripts = sorted(path.name for path in (child / "scripts").iterdir() if path.is_file() and os.access(path, os.X_OK))
     assert {"setup", "test", "smoke", "run", "build"} <= set(scripts)
     calls = [[f"scripts/{name}", option] for name in scripts for option in ("--help", "--no-such-option")]
-    calls.remove(["scripts/update", "--no-such-option"])  # the same program in every type: the next test
+    calls.remove(["scripts/update", "--no-such-option"])  # it needs a package index
     for call in [*calls, ["scripts/test"], ["scripts/build"], ["scripts/smoke"]]:
         done = subprocess.run(
             call, cwd=child, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
@@ -69,21 +69,6 @@ def test_scripts_print_no_secret(child: Path, tmp_path: Path) -> None:
     assert "--env MY_SECRET " in called, "the way into Docker was not taken"
     assert CANARY not in called, "the secret stands on Docker's command line"
     assert leaks(child) == []
-
-
-@pytest.mark.slow
-def test_an_update_that_cannot_install_copier_prints_no_secret(
-    render: Callable[[AnswerSet], Path], tmp_path: Path
-) -> None:
-    """It makes an environment first, with pip, which names the address that it cannot reach."""
-    folder = own_copy(render(AnswerSet("library", "plain")), tmp_path)
-    done = subprocess.run(
-        ["scripts/update"], cwd=folder, env=secret_environment(PIP_RETRIES="0"), capture_output=True, text=True
-    )
-    assert done.returncode == 1
-    assert "does not answer" in done.stderr, "the index with the password was not asked"
-    assert CANARY not in done.stdout + done.stderr
-    assert leaks(folder) == []
 
 
 def test_env_reaches_neither_git_nor_an_image(child: Path) -> None:

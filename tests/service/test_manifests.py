@@ -45,12 +45,6 @@ def build(child: Path) -> Callable[[str], list[dict[str, Any]]]:
     return lambda overlay: objects(child / "deploy/overlays" / overlay)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("overlay", ["dev", "prod"])
-def test_an_overlay_is_one_namespace(build: Callable[[str], list[dict[str, Any]]], overlay: str) -> None:
-    assert len({document["metadata"]["namespace"] for document in build(overlay)}) == 1
-
-
 @pytest.fixture(scope="module")
 def pod(base: dict[str, Any]) -> dict[str, Any]:
     """Return the specification of a pod."""
