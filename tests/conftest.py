@@ -62,12 +62,13 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 def copy_work_tree(target: Path) -> None:
-    """Copy the files of this work tree, committed or not, to the folder `target`."""
+    """Copy the files of this work tree, committed or not, to the folder `target`; a company's values stay away."""
     names = git(ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard").split("\0")
     for name in filter(None, names):
         if (ROOT / name).is_file():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, target / name)
+    shutil.copyfile(ROOT / "tests" / "company.yml", target / "company.yml")
 
 
 @pytest.fixture(scope="session")

@@ -15,12 +15,16 @@ promote {row}: {{extends: .promote, needs: [build {row}, smoke {row}], variables
 
 
 def written(catalog: dict[str, Any]) -> dict[str, str]:
-    """Return the text of each pipeline with the rows that are still built, by its path from the repository's root."""
+    """Return the text of each pipeline with the rows that are still built, by its path from the repository's root.
+
+    One row a line: upstream's new rows come first and a company's last, so that the two merge.
+    """
     rows = [row["name"] for row in live_rows(catalog)]
     jobs = "".join(GITLAB.format(row=row) for row in rows)
+    values, listed = f",\n{' ' * 28}".join(map(repr, rows)), "".join(f"          - {row}\n" for row in rows)
     places = {
-        "Jenkinsfile": (r"(?<=name 'ROW'\n)( *values ).*", rf"\g<1>{', '.join(map(repr, rows))}"),
-        ".github/workflows/images.yml": (r"(?m)^( +row: )\[.*\]$", rf"\g<1>[{', '.join(rows)}]"),
+        "Jenkinsfile": (r"(?<=name 'ROW'\n)( *values )[^}]*?(?=\n *\})", rf"\g<1>{values}"),
+        ".github/workflows/images.yml": (r"(?m)(?<=^        row:\n)(^ +- .*\n)+", listed),
         ".gitlab-ci.yml": (r"(?m)(^(build|smoke|promote) [\w-]+: .*\n)+", jobs),
     }
     return {

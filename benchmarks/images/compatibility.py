@@ -1,4 +1,4 @@
-"""Which packages that people add fit which image: `make compatibility` writes base-images/compatibility.json.
+"""Which packages that people add fit which image: `make compatibility` writes base-images/<row>/compatibility.json.
 
 Each package of the catalogue's list is resolved with uv under each row's constraints, wheels only, for the image's
 Python; base-install's rules check its files. Where the newest version does not fit, older ones are tried.
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from base_install.fit import Image, cuda_named_in, misfits, read_image
-from image_tools.catalog import FOLDER, live_rows, lock_path, program, read_catalog, sha256_of
+from image_tools.catalog import FOLDER, find_row, live_rows, lock_path, program, read_catalog, sha256_of
 from image_tools.plan import write_plan
 from packaging.utils import canonicalize_name
 from packaging.version import Version
@@ -99,27 +99,25 @@ def fit(requirement: str, image: Image, anywhere: Resolver, in_image: Resolver, 
     return Fit("", why or "no version with a wheel fits the image's versions")
 
 
-def measure(catalog: dict[str, Any]) -> dict[str, Any]:
-    """Return the result: every package of the list on every row."""
-    python, rows = str(catalog["python"]), live_rows(catalog)
-    found: dict[str, dict[str, Any]] = {one["name"]: {} for one in catalog["compatibility"]}
+def measure(catalog: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
+    """Return the result of a row: every package of the list."""
+    python = str(catalog["python"])
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(AT_ONCE) as pool:
+        write_plan(catalog, row, Path(folder))
+        facts = Path(folder) / "facts"
+        in_image = partial(resolve, python=python, constraints=str(facts / "constraints.txt"))
+        given = read_image(facts), partial(resolve, python=python), in_image, partial(cuda_of, python=python)
         jobs = {}
-        for row in rows:
-            write_plan(catalog, row, Path(folder) / row["name"])
-            facts = Path(folder) / row["name"] / "facts"
-            in_image = partial(resolve, python=python, constraints=str(facts / "constraints.txt"))
-            given = read_image(facts), partial(resolve, python=python), in_image, partial(cuda_of, python=python)
-            for one in catalog["compatibility"]:
-                requirement = one.get("requires", one["name"]).replace("NN", row["cuda"].split(".")[0])
-                jobs[one["name"], row["name"]] = pool.submit(fit, requirement, *given)
-        for (name, row_name), job in jobs.items():
-            found[name][row_name] = asdict(job.result())
-    locks = {row["name"]: sha256_of(lock_path(row["name"])) for row in rows}
-    return {"locks": locks, "python": python, "packages": found}
+        for one in catalog["compatibility"]:
+            requirement = one.get("requires", one["name"]).replace("NN", row["cuda"].split(".")[0])
+            jobs[one["name"]] = pool.submit(fit, requirement, *given)
+        found = {name: asdict(job.result()) for name, job in jobs.items()}
+    return {"lock": sha256_of(lock_path(row["name"])), "python": python, "packages": found}
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--result", type=Path, default=FOLDER / "compatibility.json")
-    write_result(parser.parse_args().result, measure(read_catalog()))
+    parser.add_argument("--image", default="", help="one row; all when left out")
+    catalog, image = read_catalog(), parser.parse_args().image
+    for row in [find_row(catalog, image)] if image else live_rows(catalog):
+        write_result(FOLDER / row["name"] / "compatibility.json", measure(catalog, row))

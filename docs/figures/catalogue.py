@@ -30,9 +30,9 @@ def catalogue() -> dict[str, Any]:
     return found
 
 
-def rows() -> list[dict[str, Any]]:
-    """Return the images that a new child can have."""
-    return [row for row in catalogue()["images"] if row["state"] != "retired"]
+def rows(own: bool = True) -> list[dict[str, Any]]:
+    """Return the images that a new child can have, with or without a company's own."""
+    return [row for row in catalogue()["images"] if row["state"] != "retired" and (own or "pinned_minor" not in row)]
 
 
 def title(row: dict[str, Any]) -> str:
@@ -40,18 +40,18 @@ def title(row: dict[str, Any]) -> str:
     return next(str(one["title"]) for one in catalogue()["frameworks"] if one["name"] == row["framework"])
 
 
-def states() -> str:
+def states(own: bool = True) -> str:
     """Return what is in each image and how long it is kept."""
     head = ["image", "contains", "driver", "fixes until"]
     lines = []
-    for row in rows():
+    for row in rows(own):
         versions = [f"{title(row)} {row['framework_version']}"] if row["framework_version"] else []
         versions += [f"CUDA {row['cuda']}"]
         lines.append([f"`{row['name']}`", ", ".join(versions), f"{row['driver_min']} or newer", row["end_of_life"]])
     return table(head, lines)
 
 
-def drivers() -> str:
+def drivers(own: bool = True) -> str:
     """Return which image runs on which driver branch: the branches are those that the catalogue knows."""
     known = catalogue()["cuda_drivers"].values()
     branches = sorted({entry[key] for entry in known for key in ("min", "full")})
@@ -61,10 +61,10 @@ def drivers() -> str:
 
     lines: list[list[str]] = []
     for branch in branches:
-        cells = [cell(row, branch) for row in rows()]
+        cells = [cell(row, branch) for row in rows(own)]
         if not lines or cells != lines[-1][1:]:  # a branch like the one before needs no line
             lines.append([f"{branch} or newer", *cells])
-    return table(["driver", *(f"`{row['name']}`" for row in rows())], lines)
+    return table(["driver", *(f"`{row['name']}`" for row in rows(own))], lines)
 
 
 def number(capability: str) -> tuple[int, int]:
@@ -93,19 +93,15 @@ def generations() -> str:
     return table(["GPU", *(f"`{row['name']}`" for row in rows())], lines)
 
 
-def fits() -> dict[str, dict[str, dict[str, str]]]:
-    """Return what `make compatibility` found: package -> row -> version, and why not the newest."""
-    found = json.loads((ROOT / "base-images" / "compatibility.json").read_text(encoding="utf-8"))
-    packages: dict[str, dict[str, dict[str, str]]] = found["packages"]
-    return packages
-
-
 def compatibility() -> str:
-    """Return which package fits which image."""
-    lines = [
-        [f"`{name}`", *(fit["version"] or "no" for row in rows() if (fit := found[row["name"]]))]
-        for name, found in fits().items()
-    ]
+    """Return which package fits which image, as `make compatibility` found; of a company's row it may not be known."""
+    lines = [[f"`{one['name']}`"] for one in catalogue()["compatibility"]]
+    for row in rows():
+        file = ROOT / "base-images" / row["name"] / "compatibility.json"
+        found = json.loads(file.read_text(encoding="utf-8"))["packages"] if file.exists() else {}
+        for line in lines:
+            fit = found.get(line[0].strip("`"), {"version": "?"})
+            line.append(fit["version"] or "no")
     return table(["package", *(f"`{row['name']}`" for row in rows())], lines)
 
 

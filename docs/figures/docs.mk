@@ -9,5 +9,5 @@ docs: $(READY) ## build the documentation into build/site
 	@NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet && echo 'make: build/site/index.html'
 
 .PHONY: compatibility
-compatibility: $(READY) ## find out again which packages fit which image, into base-images/compatibility.json (asks the package index; minutes)
-	@$(PYTHON) -m benchmarks.images.compatibility && $(PYTHON) -m docs.figures
+compatibility: $(READY) ## find out again which packages fit which image, into base-images/<row>/compatibility.json (IMAGE=name; asks the package index; minutes)
+	@$(PYTHON) -m benchmarks.images.compatibility $(call given,IMAGE,image)

@@ -37,6 +37,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
         if str(folder) not in sys.path:
             sys.path.append(str(folder))
     makers = import_module("docs.figures.__main__").MAKERS
+    markdown = import_module("docs.figures.blocks").fill(markdown, makers)
     markdown = FIGURES.sub(lambda mark: makers[mark.group(1)](), markdown)
     commands = import_module("docs.figures.commands")
     markdown = PROGRAM.sub(lambda mark: commands.program(mark.group(1)), markdown)

@@ -16,7 +16,7 @@ from tests.shared import program
 from tests.templates.own import own_copy, run, stand_in
 
 UPDATE = r"""#!/usr/bin/env bash
-echo "the report"
+echo "v0.0.1 -> v9.9.9"
 [[ $CODE != 1 ]] || exit 1
 sed -i 's/^_commit: .*/_commit: v9.9.9/' .copier-answers.yml
 echo '<<<<<<< HEAD' >>renovate.json
@@ -64,7 +64,7 @@ def test_a_release_is_proposed_once(host: str, code: int, propose: Propose, tmp_
     assert done.returncode == 0, done.stderr
     assert branches(origin) == ["main", BRANCH]
     title = f"{'Draft: ' * (code == 3)}Update the template to v9.9.9"
-    assert git(origin, "log", "-1", "--format=%s%n%b", BRANCH).split("\n")[:2] == [title, "the report"]
+    assert git(origin, "log", "-1", "--format=%s%n%b", BRANCH).split("\n")[:2] == [title, "v0.0.1 -> v9.9.9"]
     assert git(origin, "show", f"{BRANCH}:renovate.json").endswith("<<<<<<< HEAD\n")
     said = request.read_text()
     assert title in said
@@ -76,7 +76,7 @@ def test_a_release_is_proposed_once(host: str, code: int, propose: Propose, tmp_
     request.unlink()
     again = propose(host, code)
     assert (again.returncode, request.exists()) == (0, False), again.stderr
-    assert f"{BRANCH} is on origin: proposed before" in again.stderr
+    assert f"{BRANCH} was proposed before" in again.stderr
 
 
 @pytest.mark.parametrize(

@@ -38,8 +38,8 @@ class Parent:
         self.staging = f"{host}/ml-staging/{NAME}"
         self.record = folder / "base-images" / "released.json"
         shutil.copytree(ROOT / "base-images", folder / "base-images", ignore=shutil.ignore_patterns("__pycache__"))
-        for name in ("company.yml", "VERSION"):
-            shutil.copy(ROOT / name, folder / name)
+        for name in ("tests/company.yml", "VERSION"):
+            shutil.copy(ROOT / name, folder)
         self.git("init", "--quiet")
         self.commit()
 

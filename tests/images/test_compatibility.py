@@ -19,13 +19,16 @@ SECOND = f"nvidia-nccl-cu12 1: a second copy of {NCCL}"
 
 
 def test_the_page_is_of_the_locks_and_of_the_list_and_every_no_has_its_reason() -> None:
-    result = json.loads((FOLDER / "compatibility.json").read_text())
-    rows = [row["name"] for row in live_rows(CATALOG)]
-    locks = {name: result["locks"].get(name) for name in rows}
-    assert locks == {name: sha256_of(lock_path(name)) for name in rows}, "run make compatibility"
-    assert list(result["packages"]) == [one["name"] for one in CATALOG["compatibility"]], "run make compatibility"
-    for name, found in result["packages"].items():
-        assert all(found[row]["version"] or found[row]["why"] for row in rows), f"{name}: a no without a reason"
+    """A company may leave its own rows out."""
+    for row in live_rows(CATALOG):
+        file = FOLDER / row["name"] / "compatibility.json"
+        if "pinned_minor" not in row or file.exists():
+            result = json.loads(file.read_text())
+            assert result["lock"] == sha256_of(lock_path(row["name"])), f"run make compatibility IMAGE={row['name']}"
+            assert list(result["packages"]) == [one["name"] for one in CATALOG["compatibility"]], file
+            assert all(fit["version"] or fit["why"] for fit in result["packages"].values()), (
+                f"{file}: a no without a reason"
+            )
 
 
 @pytest.mark.parametrize(

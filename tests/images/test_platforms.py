@@ -52,8 +52,7 @@ def test_each_lock_has_wheels_for_arm64_by_hash(name: str, tmp_path: Path) -> No
 
 
 def test_each_row_is_built_for_the_platforms_that_it_names() -> None:
-    assert [row["name"] for row in platforms.rows_on(CATALOG, "", ARM)] == ON_ARM
-    assert ON_ARM == ["torch-cu13", "plain-cu13", "plain-cu12"]
+    assert [row["name"] for row in platforms.rows_on(CATALOG, "", ARM)] == ON_ARM != []
     for name in OTHERS:
         with pytest.raises(ImageError, match=rf"^{name}: has no image for {ARM}: build it on linux/amd64$"):
             platforms.rows_on(CATALOG, name, ARM)

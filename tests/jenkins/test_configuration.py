@@ -17,7 +17,7 @@ from tests.jenkins import jvm
 
 EXAMPLE = ROOT / "docs" / "jenkins"
 PIPELINES = [ROOT / "Jenkinsfile", ROOT / "hooks" / "fleet.Jenkinsfile", ROOT / "templates" / "shared" / "Jenkinsfile"]
-COMPANY = yaml.safe_load((ROOT / "company.yml").read_text())["runners"]
+COMPANY = yaml.safe_load((ROOT / "tests" / "company.yml").read_text())["runners"]
 TEXT = "\n".join(file.read_text() for file in PIPELINES)
 TEXT = re.sub(r"\{\{ company\.runners\.(\w+) \}\}", lambda found: str(COMPANY[found[1]]), TEXT)
 KINDS = {"usernamePassword": "usernamePassword", "string": "string", "file": "file"}

@@ -85,10 +85,8 @@ class TestScripts:
         project.write_text(project.read_text().replace('"numpy>=2",', '"numpy>=2",\n  "tqdm>=4",'))
         run(library, "scripts/lock")
         assert "\ntqdm==" in (library / "requirements.lock").read_text()
-        stale = "changed after .venv was made, or scripts/setup did not end: run it"
-        assert stale in run(library, "scripts/test", "-q")
+        assert "changed after .venv was made" in run(library, "scripts/test", "-q")
         git(library, "checkout", "--quiet", ".")
-        assert "changed after" not in run(library, "scripts/test", "-q")
 
     @pytest.mark.slow
     def test_a_framework_that_cannot_be_had_leaves_the_environment(self, library):

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from copier import run_copy
 
-from tests.conftest import git
+from tests.ci.children import commit
+from tests.conftest import ROOT, copy_work_tree, git
+from tests.images.test_ca_certificates import certificate, write
+from tests.templates.own import new_row
 
 OWN = {
     "name": "ACME",
@@ -21,43 +27,51 @@ OWN = {
     "github_runners": {"cpu": "acme-cpu", "gpu": "acme-gpu", "deploy": "acme-deploy"},
     "runners": {"cpu": "acme-cpu", "gpu": "acme-gpu", "deploy": "acme-deploy"},
 }
-ROW = '  - {name: acme-cu13, framework: acme, driver_min: 580, state: supported, end_of_life: "2099-12-31"}\n'
+READERS = ["tests/images", "tests/docs/test_figures.py", "tests/templates/test_locks.py"]  # of the catalogue
+
+
+def has_the_values(child: Path, company: dict[str, Any]) -> None:
+    """Assert that a new repository has what company.yml says."""
+    assert f"ARG BASE_IMAGE={company['registry']}/" in (child / "Dockerfile").read_text()
+    assert company["name"] in (child / "pyproject.toml").read_text()
+    assert company["package_index"] in (child / "scripts/lib.sh").read_text()
+    files = {"github": ".github/workflows/ci.yml", "gitlab": ".gitlab-ci.yml", "jenkins": "Jenkinsfile"}
+    for system, file in files.items():
+        assert (child / file).exists() == (system in company["ci"])
+        labels = company["github_runners" if system == "github" else "runners"].values()
+        assert system not in company["ci"] or all(str(one) in (child / file).read_text() for one in labels)
+
+
+def test_the_values_of_this_copy_reach_a_new_repository(template: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(template, tmp_path / "copy")
+    shutil.copy(ROOT / "company.yml", copy)
+    data = {"project_name": "first", "project_type": "service"}
+    run_copy(str(copy), tmp_path / "child", data=data, defaults=True, quiet=True, vcs_ref="HEAD")
+    has_the_values(tmp_path / "child", yaml.safe_load((ROOT / "company.yml").read_text()))
 
 
 @pytest.mark.slow
-def test_a_company_s_copy(template: Path, tmp_path: Path) -> None:
+def test_a_company_s_copy(tmp_path: Path) -> None:
     copy = tmp_path / "copy"
-    git(tmp_path, "clone", "--quiet", str(template), "copy")
-    catalog, upstream = copy / "base-images/catalog.yml", (template / "base-images/catalog.yml").read_text()
-    catalog.write_text(upstream.replace("\n# Driver branches", f"{ROW}\n# Driver branches", 1))
+    git(tmp_path, "clone", "--quiet", str(ROOT), "copy")
+    git(copy, "checkout", "--quiet", "-B", "main")
+    copy_work_tree(copy)
+    commit(copy, "Upstream's release")
     (copy / "company.yml").write_text(yaml.safe_dump(OWN))
-    (copy / "base-images/ca/acme.crt").write_text("a certificate\n")
-    git(copy, "add", "--all", "--force")
-    git(copy, "commit", "--quiet", "--message=Our company")
+    write(copy / "base-images/ca/acme.crt", certificate("ACME"))
+    new_row(copy, "acme-cu13", "torch-cu13")
+    commit(copy, "Our company")
 
     git(copy, "checkout", "--quiet", "-b", "upstream", "HEAD~1")
-    (copy / "VERSION").write_text("9.9.9\n")
-    catalog.write_text(upstream.replace('release: "', 'release: "9', 1))
-    (copy / "copier.yml").write_text((copy / "copier.yml").read_text() + "\n# The next release.\n")
-    git(copy, "commit", "--quiet", "--all", "--message=The next release")
+    new_row(copy, "plain-cu14", "plain-cu13", last=False)
+    commit(copy, "The next release")
     git(copy, "checkout", "--quiet", "main")
     git(copy, "merge", "--quiet", "--no-edit", "upstream")  # fails where there is a conflict
-    assert ROW in catalog.read_text()
-
-    child = tmp_path / "child"
-    run_copy(str(copy), child, data={"project_name": "first"}, defaults=True, quiet=True, vcs_ref="HEAD")
-    assert yaml.safe_load((child / ".copier-answers.yml").read_text())["registry"] == OWN["registry"]
-    assert f"ARG BASE_IMAGE={OWN['registry']}/" in (child / "Dockerfile").read_text()
-    assert 'authors = [{ name = "ACME" }]\n' in (child / "pyproject.toml").read_text()
-    assert not (child / "Jenkinsfile").exists()
-    assert "|| 'acme-gpu' }}" in (child / ".github/workflows/ci.yml").read_text()
-    assert "GPU_TAG: acme-gpu\n" in (child / ".gitlab-ci.yml").read_text()
-    shown = subprocess.check_output(
-        ["scripts/shell", "printenv", "UV_DEFAULT_INDEX"], cwd=child, env={**os.environ, "RUN_IN": "venv"}, text=True
-    )
-    assert shown == f"{OWN['package_index']}\n"
+    run_copy(str(copy), tmp_path / "child", data={"project_name": "first"}, defaults=True, quiet=True, vcs_ref="HEAD")
+    has_the_values(tmp_path / "child", OWN)
     made = ["make", "-n", "--eval", "shown: ; $(REGISTRY) $(UV_DEFAULT_INDEX) $(TEMPLATE)", "shown"]
-    alone = {"PATH": os.environ["PATH"]}  # without the variables of the make that runs this test
-    for head, updates in ([], OWN["updates"]), (["VERSION=HEAD"], ""):  # unreleased commits are those of this clone
-        shown = subprocess.check_output([*made, *head], cwd=copy, env=alone, text=True)
-        assert shown == f"{OWN['registry']} {OWN['package_index']} {updates}\n"
+    shown = subprocess.check_output(made, cwd=copy, env={"PATH": os.environ["PATH"]}, text=True)
+    assert shown.split() == [OWN["registry"], OWN["package_index"], OWN["updates"]]
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow and not release and not images", *READERS]
+    done = subprocess.run(command, cwd=copy, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-3000:]

@@ -23,6 +23,7 @@ from tests.answers import FRAMEWORKS, TYPES, AnswerSet
 from tests.conftest import ROOT, git
 from tests.sampling import every, sampled
 from tests.templates.checks import files_of
+from tests.templates.own import new_row
 from tests.updates.copiers import run_program
 
 QUESTIONS = {
@@ -243,11 +244,8 @@ def own_row(template, tmp_path_factory):
     """A copy of the template with a row of a company's own, as docs/base-images.md says: torch-cu13 again."""
     folder = tmp_path_factory.mktemp("own")
     shutil.copytree(template, folder / "template")
-    for parent, pattern in (("base-images", "torch-cu13"), ("templates/locks", "*-torch-cu13")):
-        for found in (folder / "template" / parent).glob(pattern):
-            shutil.copytree(found, found.with_name(found.name.replace("torch-cu13", "ours-cu13")))
-    own = {"name": "ours-cu13", "pinned_minor": "ours"}
-    return changed(template, folder, lambda rows: rows.update(ours=rows["torch-cu13"] | own))
+    new_row(folder / "template", "ours-cu13", "torch-cu13")
+    return changed(template, folder, lambda rows: None)
 
 
 @pytest.mark.slow

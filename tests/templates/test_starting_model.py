@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import demo
 import pytest
 from gpu_repo_runtime import testing
 
@@ -51,13 +50,6 @@ def test_what_the_demo_asks(model: Any) -> None:
     for sentence in SAID:
         [answer] = model.predict([sentence])
         assert answer.label == SAID[sentence], sentence
-
-
-def test_the_demo_asks_nothing_else() -> None:
-    source = Path(demo.__file__).read_text(encoding="utf-8")
-    [asked] = [line for line in source.splitlines() if line.strip().startswith("texts = [")]
-    for sentence in eval(asked.partition("= ")[2]):
-        assert sentence in SAID, f"tools/demo.py asks about {sentence!r}: say here what is right"
 
 
 @pytest.mark.slow

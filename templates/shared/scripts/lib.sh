@@ -5,10 +5,7 @@ case ${1:-} in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; exit 0 ;; es
 facts=(
     --kind {{ project_type }} --package {{ package_name }} --framework {{ framework }} --stood "$(pwd -P)"
     --module '{{ module }}' --row {{ image.name }} --staged {{ staging }}
-    --name {{ registry }}/{{ project_name }} --base {{ base_image }}
-{% if company.package_index %}
-    --index {{ company.package_index }}
-{% endif %}
+    --name {{ registry }}/{{ project_name }} --base {{ base_image }}{{ ' --index ' ~ company.package_index if company.package_index }}
 {% if adopted | default({}) not in ({}, '{}', none) %}
     --adopted '{{ adopted | to_json }}'
 {% endif %}
