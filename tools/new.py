@@ -177,7 +177,7 @@ def start(template: str, target: Path, answers: list[str], interactive: bool, ve
         made.rename(target)
     if releases is None:
         return " It is made from the newest commit, which is not a release."
-    return f" It is made from {tag}; later commits are not included (VERSION=HEAD includes them)."
+    return f" It is made from {tag}. Commits after it, and what docs/ says of them, need VERSION=HEAD."
 
 
 def named(answers: str, template: str) -> str:

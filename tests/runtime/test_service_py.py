@@ -48,7 +48,7 @@ def test_own_settings_stand_in_the_help_and_are_asked_for(child: Path, package: 
     package.write_text(textwrap.dedent(SERVICE))
     listed = run(child, "--help")
     assert listed.returncode == 0, listed.stderr
-    assert all(words in listed.stdout for words in ("GREETING=", "What /hello says", "MAX_QUEUE=256"))
+    assert all(words in listed.stdout for words in ("GREETING=", "What /hello says", "MAX_QUEUE=1024"))
     refused = run(child)
     assert (refused.returncode, refused.stderr) == (78, "refusing to start: GREETING: Field required\n")
 

@@ -97,7 +97,7 @@ class Batcher:
             return call
         if not self.queue.add(call):
             waiting, seconds = self.queue.count, max(1, ceil(self.queue.count * self._seconds_per_item))
-            detail = f"{waiting} of {self.queue.most} places are taken"
+            detail = f"{waiting} of {self.queue.most} places in the queue are taken (MAX_QUEUE)"
             raise ServiceError(detail, "queue_full", retry_after=seconds)
         self.calls[call] = None
         if not self._waking:  # once for all that come together: each time the interpreter changes threads

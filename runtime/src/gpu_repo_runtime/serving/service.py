@@ -54,7 +54,7 @@ class Service:
             self._memory,
         )
         events = BatchEvents(classify, lambda: device.release(self.device), self.metrics.batch_done, self._device_lost)
-        self.batcher = Batcher(events, limit=settings.max_batch_size, max_queue=settings.max_queue)
+        self.batcher = Batcher(events, limit=settings.batch_limit(self.interface.table), max_queue=settings.max_queue)
         self._defaults = self._group(self.interface.no_parameters)
         self._ticking = False
 
@@ -127,9 +127,7 @@ class Service:
         """
         checked = self.interface.held(inputs), self.interface.held_parameters(parameters)
         if len(inputs) > self.settings.max_queue:
-            raise InvalidRequest(
-                f"{len(inputs)} inputs never fit into the queue: MAX_QUEUE is {self.settings.max_queue}"
-            )
+            raise InvalidRequest(f"{len(inputs)} inputs never fit: MAX_QUEUE is {self.settings.max_queue}")
         return self.outputs(await self.call(*checked), list)
 
     async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:

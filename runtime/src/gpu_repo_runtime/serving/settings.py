@@ -12,11 +12,8 @@ A_DAY = 86_400
 SHORTEST = 0.001
 MOST = 1_000_000
 MOST_BYTES = 2_000_000_000
-# In JSON a character outside the basic plane may be written as two escapes: \ud83d\ude00.
-BYTES_OF_A_CHARACTER = 12
-# Quotes, a comma and some white space; around all of them the braces, the field's name and parameters.
-BYTES_AROUND_A_TEXT = 16
-BYTES_AROUND_ALL = 10_000
+# Of a body of JSON: two escapes for a character (\ud83d\ude00), what separates inputs, what is around all of them.
+CHARACTER_BYTES, INPUT_BYTES, OTHER_BYTES = 12, 16, 10_000
 HEADER_NAME, HEADER_VALUE = r"^[A-Za-z0-9-]*$", r"^[!-~]([ -~]*[!-~])?$"
 NAME_IN_A_PATH = r"^([A-Za-z0-9_-][A-Za-z0-9._-]*)?$"
 ROUTE, PREFIX = r"^(/[^\s?#{}]*)?$", r"^(/[A-Za-z0-9._~-]+)*$"
@@ -42,8 +39,10 @@ class Settings(BaseSettings):
         default="auto", description="cuda, and mps on a Mac, stop the start without a usable GPU"
     )
 
-    max_batch_size: int = Field(default=32, ge=1, le=MOST, description="Most inputs in one call of the model")
-    max_queue: int = Field(default=256, ge=1, le=MOST, description="Inputs that may wait for the model; more get 503")
+    max_batch_size: int | None = Field(
+        default=None, ge=1, le=MOST, description="Most inputs in a call (32; tables: 1024)"
+    )
+    max_queue: int = Field(default=1024, ge=1, le=MOST, description="Inputs that may wait for the model; more get 503")
     max_texts: int = Field(default=64, ge=1, le=MOST, description="Inputs in one request")
     max_text_chars: int = Field(default=10_000, ge=1, le=MOST, description="Characters in one input that is a text")
     max_body_bytes: int | None = Field(
@@ -100,19 +99,21 @@ class Settings(BaseSettings):
     def _in_small_letters(cls, value: Any) -> Any:
         return value.lower() if isinstance(value, str) else value
 
+    def batch_limit(self, table: object) -> int:
+        """The most inputs in one call; a call of a table costs more than its rows."""
+        return self.max_batch_size or (1024 if table else 32)
+
     @property
     def body_limit(self) -> int:
         """The most bytes that a request body may have."""
-        largest = self.max_texts * (BYTES_OF_A_CHARACTER * self.max_text_chars + BYTES_AROUND_A_TEXT) + BYTES_AROUND_ALL
+        largest = self.max_texts * (CHARACTER_BYTES * self.max_text_chars + INPUT_BYTES) + OTHER_BYTES
         return self.max_body_bytes or largest
 
     @model_validator(mode="after")
     def _a_full_request_fits_the_queue(self) -> Self:
         if self.max_texts > self.max_queue:
-            raise ValueError(
-                f"MAX_TEXTS={self.max_texts} is larger than MAX_QUEUE={self.max_queue}: "
-                "such a request could never be accepted; raise MAX_QUEUE or lower MAX_TEXTS"
-            )
+            words = f"MAX_TEXTS={self.max_texts} is larger than MAX_QUEUE={self.max_queue}"
+            raise ValueError(f"{words}: raise MAX_QUEUE or lower MAX_TEXTS")
         return self
 
 

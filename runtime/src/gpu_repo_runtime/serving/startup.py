@@ -54,7 +54,8 @@ def start(interface: Interface, settings: Settings, report: Callable[[str], None
         ran(interface.size(examples[0]), f"{interface.file}: Model.size")
     report("the memory of a call is being measured")
     longest = _largest(interface, examples, settings.max_text_chars)
-    plan = make_plan(interface.call, gauge, longest, settings.max_batch_size, settings.memory_margin, before)
+    limit = settings.batch_limit(interface.table)
+    plan = make_plan(interface.call, gauge, longest, limit, settings.memory_margin, before)
     log.info("memory plan: %s", plan)
     report(f"the model is being warmed up with {plan.batch} examples")
     for count in (1, plan.batch):
