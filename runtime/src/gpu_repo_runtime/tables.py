@@ -184,7 +184,7 @@ def answer_columns(answer: Any, rows: int) -> dict[str, Any]:
     elif isinstance(answer, dict):
         columns = dict(answer)
     else:
-        raise TypeError(f"predict returned {type(answer).__name__}: expected a table with a row for each input")
+        raise TypeError(f"predict returned {type(answer).__name__}, no table like DataFrame({{'price': prices}})")
     for name, values in columns.items():
         if not hasattr(values, "__len__"):
             raise TypeError(f"predict returned {type(values).__name__} in column {name!r}: expected an array")

@@ -35,7 +35,7 @@ class BearerToken:
             return await self._app(scope, receive, send)
         if scope["type"] != "http":
             return await send({"type": "websocket.close", "code": 1008})
-        problem = {"title": "Unauthorized", "status": 401, "code": "unauthorized", "detail": "give a bearer token"}
+        problem = {"title": "Unauthorized", "status": 401, "code": "unauthorized", "detail": "missing or wrong token"}
         answer = JSONResponse(problem, 401, {"www-authenticate": "Bearer"}, media_type="application/problem+json")
         await answer(scope, receive, send)
 

@@ -63,8 +63,8 @@ class InvalidRequest(ServiceError):
 
     @classmethod
     def of(cls, faults: list[dict[str, str]], hint: str = "") -> Self:
-        """Return the error of these faults; the first three, and a hint, are its detail."""
-        words = [f"{one['field']}: {one['reason']}" for one in faults[:3]] + [hint] * bool(hint)
+        """Return the error of these faults; the first three that differ, and a hint, are its detail."""
+        words = [*dict.fromkeys(f"{one['field']}: {one['reason']}" for one in faults)][:3] + [hint] * bool(hint)
         return cls("; ".join(words), errors=faults)
 
 
