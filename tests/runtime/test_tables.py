@@ -133,9 +133,9 @@ def test_a_field_that_is_not_a_column_is_rejected_with_its_name():
 
 def test_an_answer_that_is_not_a_row_for_each_input_is_wrong():
     for body, expected in (
-        ("return 5", "returned int: expected a table"),
+        ("return 5", "returned int, no table"),
+        ('return pd.DataFrame({"total": batch.x, "text": "a"}).sort_values("total", ascending=False)', "another order"),
         ("return batch.iloc[:1]", "1 values in column 'x' for 2 inputs"),
-        ("return [1]", "1 answers for 2 inputs"),
         ('return pd.DataFrame({"total": ["x", "y"], "text": ["a", "b"]})', "not an Output"),
         ('return pd.DataFrame({"text": ["a", "b"]})', "not an Output"),
     ):

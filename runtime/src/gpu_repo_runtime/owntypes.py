@@ -16,15 +16,12 @@ class Annotations:
     """What ``predict`` says of itself; ``arguments`` is 1, or 2 with parameters, ``table`` a type of table, or None."""
 
     def __init__(self, predict: Callable[..., Any], file: str) -> None:
-        try:
-            taken = [
-                name
-                for name, parameter in inspect.signature(predict).parameters.items()
-                if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-                and (parameter.default is parameter.empty or name == "parameters")
-            ]
-        except (TypeError, ValueError):  # a wrapper without a signature
-            taken = ["batch"]
+        taken = [
+            name
+            for name, parameter in inspect.signature(predict).parameters.items()
+            if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+            and (parameter.default is parameter.empty or name == "parameters")
+        ]
         if len(taken) not in (1, 2):
             raise ContractError(
                 f"{file}: predict takes {', '.join(taken) or 'nothing'}: "

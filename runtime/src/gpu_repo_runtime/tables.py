@@ -180,9 +180,9 @@ def answer_columns(answer: Any, rows: int) -> dict[str, Any]:
     if _is_called(type(answer), "pyarrow", "Table"):
         columns = dict(zip(answer.column_names, answer.columns, strict=True))
     elif _is_called(type(answer), "pandas", "DataFrame"):
-        columns = {name: _of_series(answer[name]) for name in answer.columns}
+        columns = {name: _unwrapped(answer[name]) for name in answer.columns}
     elif isinstance(answer, dict):
-        columns = dict(answer)
+        columns = {name: _unwrapped(values) for name, values in answer.items()}
     else:
         raise TypeError(f"predict returned {type(answer).__name__}, no table like DataFrame({{'price': prices}})")
     for name, values in columns.items():
@@ -193,13 +193,14 @@ def answer_columns(answer: Any, rows: int) -> dict[str, Any]:
     return columns
 
 
-def _of_series(series: Any) -> Any:
-    """Return a column of pandas: numbers as an array of NumPy, other values as one that knows which are missing."""
-    return (
-        series.to_numpy()
-        if type(series.dtype).__module__.startswith("numpy") and series.dtype.kind in "iufb"
-        else series.array
-    )
+def _unwrapped(values: Any) -> Any:
+    """Return a Series as an array. Raises ValueError for rows in another order, as a concat of groups leaves them."""
+    if not _is_called(type(values), "pandas", "Series"):
+        return values
+    if not values.index.is_monotonic_increasing and set(values.index) == set(range(len(values))):
+        raise ValueError("predict returned the rows in another order: end it with .sort_index()")
+    is_plain = type(values.dtype).__module__.startswith("numpy") and values.dtype.kind in "iufb"
+    return values.to_numpy() if is_plain else values.array
 
 
 def answer_values(answer: Any, rows: int, of_objects: bool) -> list[Any]:
@@ -210,7 +211,7 @@ def answer_values(answer: Any, rows: int, of_objects: bool) -> list[Any]:
     if isinstance(answer, list | tuple):
         return list(answer)
     if not of_objects and hasattr(answer, "tolist"):
-        return to_python(answer)
+        return to_python(_unwrapped(answer))
     columns = {name: to_python(values) for name, values in answer_columns(answer, rows).items()}
     if not of_objects and len(columns) == 1:
         return next(iter(columns.values()))
