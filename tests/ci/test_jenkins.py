@@ -88,24 +88,3 @@ def test_branches_whose_names_are_alike_have_images_of_their_own(tmp_path: Path)
     tags = {event["text"].rpartition(":")[2] for run in runs for event in run.events if event["step"] == "echo"}
     assert len(tags) == len(names), tags
     assert all(re.fullmatch(r"ci-[A-Za-z0-9_.-]{1,125}", tag) for tag in tags), tags
-
-
-@pytest.mark.parametrize("file", [*OURS, CHILD], ids=lambda file: file.relative_to(ROOT).as_posix())
-def test_every_command_has_a_limit_and_waiting_is_not_counted(file: Path) -> None:
-    """A server that takes a connection and never answers would hold an agent for ever.
-
-    The limit of a smoke test starts with its GPU. No limit is of the whole build, which may wait for a person.
-    """
-    text = re.sub(r"\{%.*?%\}\n| // .*", "", file.read_text())
-    assert not re.search(r"(?m)^    options \{[^}]*timeout\(", text), "a limit of the whole build"
-    assert text.count('lock(label: "gpu-') == len(re.findall(r'lock\(label: "gpu-[^\n]*\{\s*timeout\(', text))
-    limits = [False]
-    for found in re.finditer(r"(timeout\([^()]*\) )?\{|\}|\boptions \{ timeout\(.*\}|\bsh '([^']*)'", text):
-        if found[0].startswith("options"):
-            limits[-1] = True
-        elif found[2] is not None:
-            assert limits[-1], found[2]
-        elif found[0] == "}":
-            limits.pop()
-        else:
-            limits.append(limits[-1] or found[1] is not None)

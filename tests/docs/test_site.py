@@ -49,20 +49,3 @@ def test_no_address_of_a_package_index_is_in_the_site(site: Path) -> None:
         for match in index.finditer(page.read_text(encoding="utf-8"))
     ]
     assert not found, found
-
-
-def test_nested_lists_and_tables_are_rendered(site: Path) -> None:
-    """Python-Markdown wants four spaces and empty lines where other readers do not."""
-    for page in site.rglob("*.html"):
-        body = re.sub(r"(?s)<(pre|code)\b.*?</\1>", "", page.read_text(encoding="utf-8"))
-        left = re.search(r"(?m)^(?:<p>)?(?:- \S|\| \S.*\||```)|^\d\. \S", re.sub(r"(?s)<script.*?</script>", "", body))
-        assert not left, f"{page.relative_to(site)}: {left[0]!r} is not rendered"
-
-
-def test_the_reference_shows_each_script_and_option(site: Path) -> None:
-    text = (site / "reference.html").read_text(encoding="utf-8")
-    scripts = {path.stem for path in ROOT.glob("templates/*/scripts/*.jinja")} - {"lib.sh"}
-    assert not [name for name in scripts if f"scripts/{name}" not in text]
-    assert not [
-        option for option in ("--part-rows", "--epochs", "--no-lock", "--explain", "--only") if option not in text
-    ]

@@ -80,12 +80,6 @@ def _check_junit(path: Path, report: dict) -> None:
     assert int(suite.get("failures")) == len(failing), "a required layer that does not pass is a failure in JUnit"
 
 
-def test_ascii_terminal_gets_ascii(machine: Machine) -> None:
-    result = machine.good().variables(PYTHONIOENCODING="ascii").run()
-    assert result.code == 0, result.errors
-    assert result.text.isascii()
-
-
 EXPLAINED = [
     ("gs309", ["GS309", "symptom:", "cause:", "detected by:", "fix:", "source:"]),
     ("802", ["CUDA_ERROR_SYSTEM_NOT_READY", "GS308", "GS320", "GS321", "nvidia-fabricmanager"]),

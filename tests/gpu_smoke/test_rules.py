@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.gpu_smoke.smoke_machine import MODELS, Machine
-from tests.gpu_smoke.smoke_setups import jetson, mig, wsl
+from tests.gpu_smoke.smoke_setups import jetson, mig
 
 UUID = "-1111-1111-1111-111111111111"
 
@@ -48,12 +48,9 @@ def test_compatibility_is_not_claimed_without_proof(machine: Machine, answer: di
 # The mask, how many GPUs CUDA lists (of the two that NVML lists), and the finding with words of its fix.
 MASKS = [
     ("0,-1,1", 1, "", ""), (" 0 , 1 ", 2, "", ""), ("1,0", 2, "", ""), ("GPU-11111111,GPU-22222222", 2, "", ""),
-    ("GPU-11111111" + UUID, 1, "", ""), (" 1 ", 1, "", ""),
     ("0,2", 1, "GS305", "'2' does not exist"), ("2", 0, "GS305", "'2' does not exist"),
     ("0,0", 0, "GS305", "'0' is named twice"), ("GPU-1111,GPU-11111111", 0, "GS305", "is named twice"),
-    ("gpu-1111", 0, "GS305", "'gpu-1111' does not exist"), ("GPU-", 0, "GS305", "'GPU-' does not exist"),
     ("GPU-cccc", 0, "GS305", "'GPU-cccc' does not exist"), ("all", 0, "GS305", "'all' does not exist"),
-    ("0x1", 0, "GS305", "'0x1' does not exist"), ("MIG-1234", 0, "GS305", "'MIG-1234' does not exist"),
     ("", 0, "GS304", "it is ''"), ("NoDevFiles", 0, "GS304", "it is 'NoDevFiles'"),
     ("0,GPU-22222222", 0, "GS328", "nvidia-modprobe -u"),
 ]  # fmt: skip
@@ -82,19 +79,6 @@ def test_architectures_of_a_framework(machine: Machine, archs: str, capability: 
     machine.good().image(compute_capabilities={}).set(CC=capability, TORCH_ARCHS=archs)
     result = machine.run("--require", "framework")
     assert (result.code, "GS804" in result.codes()) == ((0, False) if covered else (1, True)), result.text
-
-
-@pytest.mark.parametrize(
-    ("cuda", "version"),
-    [
-        (11080, "7.8"), (12000, "8.0"), (12050, "8.5"), (12060, "8.5"), (12080, "8.7"), (12090, "8.8"),
-        (13000, "9.0"), (13020, "9.2"), (10020, None), (0, None), (-5, None),
-    ],
-)  # fmt: skip
-def test_ptx_version_of_cuda(machine: Machine, cuda: int, version: str | None) -> None:
-    machine.good().image(cuda="").set(RUNTIME_VERSION=cuda, CUDA_VERSION=max(cuda, 13000))
-    (device,) = machine.run("--require", "driver").report["facts"]["kernels"]["devices"]
-    assert (device.get("stamped") or {}).get("version") == version
 
 
 @pytest.mark.parametrize(
@@ -161,8 +145,3 @@ def test_a_healthy_idle_gpu_has_no_notes(machine: Machine) -> None:
     result = machine.good().set(COUNT=2, SLOWED=1, FABRIC=0).run("--require", "gpu")
     assert [one["notes"] for one in result.report["gpus"]] == [[], []]
     assert all(one["uuid"] in result.text and one["bus"] in result.text for one in result.report["gpus"])
-
-
-def test_windows_is_asked_where_the_host_is_windows(machine: Machine) -> None:
-    result = wsl(machine).set(CUINIT_RC=999).run("--require", "gpu")
-    assert result.report["cause"]["apart"].startswith("`nvidia-smi.exe` in Windows"), result.report["cause"]

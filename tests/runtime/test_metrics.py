@@ -6,7 +6,6 @@ from typing import Any
 
 from gpu_repo_runtime.serving import tracing
 from gpu_repo_runtime.serving.metrics import Metrics
-from opentelemetry import trace
 from prometheus_client import Counter, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -67,27 +66,6 @@ def test_gpu_memory_appears_when_the_device_reports_it_and_a_lost_device_breaks_
         text = generate_latest(Metrics(int, int, int, memory).registry).decode()
         assert ("service_gpu_memory_used_bytes 1.0" in text) == shown
         assert ("service_gpu_memory_total_bytes 4.0" in text) == shown
-
-
-class Span(trace.NonRecordingSpan):
-    """Keeps its name and its attributes."""
-
-    def is_recording(self) -> bool:
-        return True
-
-    def update_name(self, name: str) -> None:
-        self.name = name
-
-    def set_attributes(self, attributes: object) -> None:
-        self.attributes = attributes
-
-
-def test_the_span_of_a_request_has_its_route_its_batch_and_its_time_in_the_queue() -> None:
-    span = Span(trace.INVALID_SPAN_CONTEXT)
-    with trace.use_span(span):
-        tracing.describe("/predict", {"batch": 8, "queue_ms": 0.5})
-    found = (span.name, span.attributes)
-    assert found == ("POST /predict", {"http.route": "/predict", "batch": 8, "queue_ms": 0.5})
 
 
 def test_probes_make_no_spans_and_messages_are_not_exported() -> None:

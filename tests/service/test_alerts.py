@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from tests.answers import AnswerSet
-from tests.service.test_manifests import ANSWERS
+from tests.service.test_manifests import ANSWERS, METRICS
 
 LABELS = 'app="topic-finder", namespace="prod", pod="topic-finder-0"'
 Series = dict[str, str]
@@ -160,8 +160,8 @@ def test_prometheus_reads_the_configuration(
     assert "5 rules found" in promtool("check", "config", tmp_path / "prometheus.yml")
 
 
-def test_every_panel_asks_in_valid_promql(child: Path) -> None:
-    """Each query of the dashboard, with Grafana's variables filled in, is valid PromQL with valid types."""
+def test_every_panel_asks_in_valid_promql(child: Path, rules: dict[str, tuple[Path, dict[str, Any]]]) -> None:
+    """Each query of the dashboard, with Grafana's variables filled in, is valid PromQL, for metrics that exist."""
     dashboard = json.loads((child / "deploy/base/monitoring/dashboard.json").read_text())
     queries = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", ())]
     assert len(queries) > 20, "the dashboard lost its panels"
@@ -171,3 +171,6 @@ def test_every_panel_asks_in_valid_promql(child: Path) -> None:
     assert not [query for query in filled if "$" in query], "a variable that Grafana does not know"
     for query in filled:
         promql_parser.parse(query)
+    exported = set(re.findall(r'"(service_\w+)"', METRICS.read_text()))
+    for name in re.findall(r"\b(service_\w+)", " ".join([*queries, *(rule["expr"] for _, rule in rules.values())])):
+        assert re.sub(r"_(total|bucket|sum|count)$", "", name) in exported or name in exported, name

@@ -182,27 +182,6 @@ def test_what_waits_for_an_answer_waits_longer_than_the_service(outside: dict[st
         assert int(seconds.removesuffix("s")) > longest
 
 
-def queries(child: Path) -> dict[str, str]:
-    """Return every PromQL expression of dashboard and alerts under the name of its panel or alert."""
-    dashboard = json.loads((child / "deploy/base/monitoring/dashboard.json").read_text())
-    found = {
-        f"panel {panel['title']} {target['refId']}": target["expr"]
-        for panel in dashboard["panels"]
-        for target in panel.get("targets", ())  # a row has none
-    }
-    alerts = yaml.safe_load_all((child / "deploy/base/monitoring/alerts.yaml").read_text())
-    groups = {one["kind"]: one["spec"] for one in alerts}["PrometheusRule"]["groups"]
-    return found | {f"alert {rule['alert']}": rule["expr"] for group in groups for rule in group["rules"]}
-
-
-def test_dashboard_and_alerts_ask_only_for_metrics_that_exist(child: Path) -> None:
-    source = METRICS.read_text()
-    exported = set(re.findall(r'"(service_\w+)"', source))
-    for where, query in queries(child).items():
-        for name in re.findall(r"\b(service_\w+)", query):
-            assert re.sub(r"_(total|bucket|sum|count)$", "", name) in exported or name in exported, f"{where}: {name}"
-
-
 @pytest.mark.slow
 def test_alerts_and_dashboard_are_there_once_and_the_same_without_kubernetes(
     base: dict[str, Any], child: Path, alone: Path
