@@ -15,14 +15,16 @@ ifeq ($(shell folder=$${XDG_CACHE_HOME:-$$HOME/.cache}/uv; mkdir -p "$$folder" 2
 export UV_CACHE_DIR := $(CURDIR)/build/uv-cache
 endif
 endif
-# The package index for pip and uv: PIP_INDEX_URL of a person or a runner, else the company's.
-INDEX := $(or $(value PIP_INDEX_URL),$(shell sed -nE 's/^package_index: *"?([^ "]+).*/\1/p' company.yml))
+# Package index and certificates for pip and uv: pip's variables, else pip's files, else company.yml.
+pip_conf = $(lastword $(shell sed -nE 's/^ *$(1) *= *//p' /etc/pip.conf ~/.config/pip/pip.conf ~/.pip/pip.conf $(PIP_CONFIG_FILE) 2>/dev/null))
+INDEX := $(or $(value PIP_INDEX_URL),$(call pip_conf,index-url),$(shell sed -nE 's/^package_index: *"?([^ "]+).*/\1/p' company.yml))
+CERT := $(or $(value PIP_CERT),$(call pip_conf,cert))
 ifdef INDEX
 export PIP_INDEX_URL := $(INDEX)
 export UV_DEFAULT_INDEX := $(or $(value UV_DEFAULT_INDEX),$(INDEX))
 endif
-ifdef PIP_CERT
-export SSL_CERT_FILE ?= $(value PIP_CERT)
+ifdef CERT
+export SSL_CERT_FILE := $(or $(value SSL_CERT_FILE),$(CERT))
 endif
 export ANSWERS DATA
 export PYTHONUTF8 := 1

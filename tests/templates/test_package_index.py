@@ -1,4 +1,4 @@
-"""PIP_INDEX_URL is the setting for a package index with a password; the build gets it as a secret."""
+"""PIP_INDEX_URL or pip.conf is the setting for a package index with a password; the build gets it as a secret."""
 
 from __future__ import annotations
 
@@ -25,11 +25,16 @@ def test_a_build_gets_it_as_a_secret(render: Callable[[AnswerSet], Path], tmp_pa
     stand_in(child, "docker", DOCKER)
     (tmp_path / "tmp").mkdir()
     more = {"DOCKER_LOG": str(log), "TMPDIR": str(tmp_path / "tmp")}
-    done = run(child, "scripts/build", PIP_INDEX_URL=f"http://{LOGIN}@{INDEX}", **more)
+    conf = tmp_path / "pip.conf"
+    conf.write_text(f"[global]\nindex-url = http://{LOGIN}@{INDEX}\n")
+    more |= (
+        {"PIP_CONFIG_FILE": str(conf)} if project_type == "library" else {"PIP_INDEX_URL": f"http://{LOGIN}@{INDEX}"}
+    )
+    done = run(child, "scripts/build", **more)
     assert done.returncode == 0, done.stderr
     assert PASSWORD not in log.read_text(encoding="utf-8") + done.stderr
-    conf = Path(f"{log}.conf").read_text(encoding="utf-8")
-    assert f"index-url = http://{LOGIN}@{INDEX}" in conf, conf
+    secret = Path(f"{log}.conf").read_text(encoding="utf-8")
+    assert f"index-url = http://{LOGIN}@{INDEX}" in secret, secret
     assert list((tmp_path / "tmp").iterdir()) == [], "the secret lies in the temporary folder"
     steps = (child / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
     blind = [step for step in steps if "base-install /tmp" in step and "id=pip.conf,target=/etc/pip.conf" not in step]

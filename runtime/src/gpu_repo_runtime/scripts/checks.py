@@ -9,7 +9,7 @@ from glob import glob
 from pathlib import Path
 
 from .cluster import gpu_pod
-from .facts import PROOF, RESULTS, Project, ScriptError, git, make_build, pushed, remove
+from .facts import PROOF, RESULTS, Project, ScriptError, git, make_build, pushed
 from .places import place, run
 from .tools import take_uv
 
@@ -25,8 +25,7 @@ def lint(project: Project, words: list[str]) -> int:
     if words == ["--leftovers"]:
         project.say("no conflicts are left")
         return 0
-    make_build()
-    remove(PROOF / "lint")
+    make_build(PROOF / "lint")
     adopted = project.adopted
     options = [*words, "--dockerfile", project.dockerfile]
     if adopted.get("baseline") and "ruff.toml" in adopted.get("kept", []):
@@ -54,9 +53,8 @@ def test(project: Project, words: list[str]) -> int:
         from .. import pythons
 
         return pythons.main(["--uv", uv, *words[1:]])
-    make_build()
     report = RESULTS / "unit.xml"
-    remove(PROOF / "test", PROOF / "unit.xml", report)
+    make_build(PROOF / "test", PROOF / "unit.xml", report)
     code = run(project, "test", "python", "-m", "pytest", f"--junit-xml={report}", "--ignore=tests/gpu", *words)
     if code == 0 and not words:  # all of them ran
         if not report.is_file() or not report.stat().st_size:
@@ -74,9 +72,8 @@ def smoke(project: Project, words: list[str]) -> int:
     require = "none" if not words else " ".join(words[1:])
     if require not in LEVELS:
         raise ScriptError(2, f"--require {require or '(nothing)'} is unknown: take {', '.join(LEVELS[:-1])} or model")
-    make_build()
     found, report = RESULTS / "gpu-smoke.json", RESULTS / "smoke.xml"
-    remove(found, RESULTS / "gpu-smoke.xml", report, PROOF / "smoke.json", PROOF / "gpu.xml")
+    make_build(found, RESULTS / "gpu-smoke.xml", report, PROOF / "smoke.json", PROOF / "gpu.xml")
     where = place(project)
     about = {"image": "", "commit": project.commit(), "pushed": ""}
     if where in ("pushed", "cluster"):

@@ -113,22 +113,18 @@ def commit_time() -> str:
     return git("show", "--no-patch", "--format=%cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ") or "unknown"
 
 
-def make_build() -> None:
-    """Make the folders of reports and proofs. Raises ScriptError."""
+def make_build(*earlier: Path) -> None:
+    """Make the folders of reports and proofs, and remove files of an earlier run. Raises ScriptError."""
     try:
         for folder in (PROOF, RESULTS):
             folder.mkdir(parents=True, exist_ok=True)
+        for file in earlier:
+            file.unlink(missing_ok=True)
         writable = os.access(PROOF, os.W_OK) and os.access(RESULTS, os.W_OK)
     except OSError:
         writable = False
     if not writable:
         raise ScriptError(3, "build/ cannot be written to, and results go there: use a checkout that is not read-only")
-
-
-def remove(*files: Path) -> None:
-    """Remove what an earlier run left."""
-    for file in files:
-        file.unlink(missing_ok=True)
 
 
 def of_the_wheel() -> dict[str, str]:

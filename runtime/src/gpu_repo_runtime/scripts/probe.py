@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from .cluster import gpu_pod
-from .facts import PROOF, Project, ScriptError, pushed, remove
+from .facts import PROOF, Project, ScriptError, make_build, pushed
 from .places import docker_answers, ensure_image, gpu_options, mounted_weights, pull_pushed, run
 
 EXAMPLES = """
@@ -34,7 +34,7 @@ python -c "$1" /tmp/examples.jsonl && python -m $0 run --input /tmp/examples.jso
 def probe(project: Project, words: list[str]) -> int:
     """Try the image of the project; of the one that was pushed, leave a proof."""
     project.no_options(words)
-    remove(PROOF / "probe")
+    make_build(PROOF / "probe")
     where = os.environ.get("RUN_IN")
     here = probe_service if project.kind == "service" else probe_job
     (probe_on_cluster if where == "cluster" else here)(project)

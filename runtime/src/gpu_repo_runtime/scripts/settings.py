@@ -5,6 +5,7 @@ NAME=VALUE in a line, the value taken as it stands; NAME alone passes on what is
 
 from __future__ import annotations
 
+import configparser
 import os
 import re
 from pathlib import Path
@@ -19,6 +20,7 @@ UV = {
     "PIP_TRUSTED_HOST": "UV_INSECURE_HOST",
     "PIP_CERT": "SSL_CERT_FILE",
 }
+PIP_CONF = ("/etc/pip.conf", "~/.config/pip/pip.conf", "~/.pip/pip.conf", "$PIP_CONFIG_FILE")
 
 
 def read_settings() -> tuple[str, ...]:
@@ -58,11 +60,15 @@ def setting(line: bytes, place: str) -> tuple[str, str | None]:
 
 
 def set_index(of_company: str) -> None:
-    """Let uv take packages where pip would: PIP_INDEX_URL and its neighbours, else the company's index."""
-    if of_company:
-        os.environ["PIP_INDEX_URL"] = os.environ.get("PIP_INDEX_URL") or of_company
+    """Let uv take packages where pip would: PIP_INDEX_URL and its neighbours, pip.conf, else the company's index."""
+    files = configparser.RawConfigParser()
+    files.read_dict({"global": {"index-url": of_company}})
+    files.read([os.path.expanduser(os.path.expandvars(path)) for path in PIP_CONF])
     for name, of_uv in UV.items():
-        if value := os.environ.get(name):
+        key = name.removeprefix("PIP_").lower().replace("_", "-")
+        remote = [word for word in files.get("global", key, fallback="").split() if not word.startswith("file:")]
+        if value := os.environ.get(name) or " ".join(remote):
+            os.environ[name] = value
             os.environ.setdefault(of_uv, value)
     os.environ["UV_FIND_LINKS"] = ",".join(filter(None, [os.environ.get("UV_FIND_LINKS"), "wheels"]))  # of the owner
     # Both indexes are searched for the best version, as pip does; uv alone takes the first that has the name.
