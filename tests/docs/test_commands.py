@@ -72,7 +72,7 @@ def test_the_commands_of_a_childs_readme_and_of_the_pages_about_it(
     render, in_folder, tmp_path: Path, kind: str
 ) -> None:  # type: ignore[no-untyped-def]
     child = tmp_path / kind
-    shutil.copytree(render(AnswerSet(kind, "plain", training=kind == "batch")), child)
+    shutil.copytree(render(AnswerSet(kind, "plain")), child)
     git(child, "init", "--quiet", "--initial-branch=main")
     git(child, "add", "--all")
     git(child, "commit", "--quiet", "--message=Start from the template")
