@@ -10,6 +10,8 @@ from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import ROOT
 
 PLACES = (".", "hooks", "tools", "runtime/src", "base-images", "base-images/recipe/finish")
@@ -58,6 +60,7 @@ def imported(file: Path, nodes: Iterable[ast.AST]) -> set[str]:
     return found
 
 
+@pytest.mark.slow
 def test_imports_run_in_no_circle() -> None:
     """What a module calls lies below it: the walk of an update, or of a child of a fleet, goes down only."""
     rooms = ("hooks", "tools", "runtime/src", "base-images/image_tools", "base-images/gpu_smoke")

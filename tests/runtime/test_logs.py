@@ -114,6 +114,7 @@ def test_a_service_names_each_request_and_repeats_no_clients_text_unless_told_to
         assert {"method", "path", "status", "ms", "inputs", "batch", "queue_ms"} <= lines[0].keys()
 
 
+@pytest.mark.slow
 def test_a_crash_of_a_library_leaves_the_place_in_the_log(start: Start) -> None:
     service = start()
     service.predict("crash")

@@ -146,7 +146,7 @@ def test_numbers_come_flat_or_nested_and_of_every_type(clients: dict[str, TestCl
 
 
 def test_texts_and_images_are_tensors_and_what_is_none_comes_as_json(clients: dict[str, TestClient]) -> None:
-    tensor = {"name": "text", "shape": [2], "datatype": "BYTES", "data": ["a", "b"]}
+    tensor = {"name": "text", "shape": [2, 1], "datatype": "BYTES", "data": ["a", "b"]}
     [output] = infer(clients["text"], tensor, name="standin").json()["outputs"]
     [predicted] = clients["text"].post("/predict", json={"instances": ["a"]}).json()["predictions"]
     assert (output["shape"], json.loads(output["data"][0])) == ([2], predicted)

@@ -173,7 +173,6 @@ REFUSED: dict[str, tuple[dict[str, str], int, str]] = {
     "a number out of range": ({"PORT": "99999"}, 78, "refusing to start: PORT: "),
     "no room for one text": ({"STANDIN_FITS": "0"}, 78, "1 texts do not fit"),
     "load ends the process": ({"STANDIN_LOAD_RAISES": "SystemExit"}, 1, "SystemExit"),
-    "load raises StopIteration": ({"STANDIN_LOAD_RAISES": "StopIteration"}, 1, "StopIteration"),
 }
 
 

@@ -55,12 +55,14 @@ def smoke(project: Path, model: str, tests: str = "tests/gpu", **environment: st
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_a_model_that_agrees_with_itself_passes_and_says_that_no_gpu_was_asked(project: Path) -> None:
     code, said = smoke(project, MODEL.replace("SCORE", "len(one) / 3"), DEVICE="cpu")
     assert code == 0, said
     assert "2 passed, 1 skipped" in said
 
 
+@pytest.mark.slow
 def test_a_missing_gpu_fails_where_it_is_required(project: Path) -> None:
     code, said = smoke(project, MODEL.replace("SCORE", "0.5"), SMOKE_REQUIRE="model")
     assert code == 1, said

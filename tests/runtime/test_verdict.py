@@ -147,6 +147,7 @@ SPOILED: dict[str, tuple[str, str | None, str]] = {
     "lint of another commit": ("lint", f"{'d' * 40}\n", "is about dddd"),
     "test did not run": ("test", None, "scripts/test"),
     "no report of tests": ("unit.xml", None, "no test report"),
+    "a broken report of tests": ("unit.xml", "<testsuite>", "no test report"),
     "all tests skipped": ("unit.xml", '<t><testcase name="a"><skipped/></testcase></t>', "no test ran, 1 were skipped"),
     "no tests": ("unit.xml", "<testsuite/>", "no test ran"),
     "a test failed": ("unit.xml", '<t><testcase name="a"><failure/></testcase></t>', "1 of 1 tests failed"),
@@ -154,6 +155,7 @@ SPOILED: dict[str, tuple[str, str | None, str]] = {
     "probe of an older push": ("probe", f"host/ml/it@{DIGEST}\n{COMMIT}\nearlier\n", "earlier"),
     "a failure of no test": ("unit.xml", '<t><testcase name="a"/><error/></t>', "a failure that is of no test"),
     "a page in place of a report": ("unit.xml", "<html><body>503</body></html>", "no test ran"),
+    "no smoke report": ("smoke.json", None, "empty or no report"),
     "an empty smoke report": ("smoke.json", "", "empty or no report"),
 }
 

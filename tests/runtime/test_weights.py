@@ -198,6 +198,7 @@ def test_a_lock_that_weights_toml_has_left_behind_is_refused(project: Project, c
         ('[other]\nsource = "stored"\n', "[other] is not locked"),
         ('[m]\nsource = "./stored"\n', "[m] was locked from stored"),
         ('[m]\nsource = "stored"\nfiles = ["a.bin"]\n', "[m]: b.bin is locked, but weights.toml does not name it"),
+        ('[m]\nsource = "stored"\nfiles = ["a.bin", "b.bin", "c.bin"]\n', "[m]: c.bin is not locked"),
         (f'[m]\nsource = "stored"\nrevision = "{"a" * 40}"\n', "[m] was locked at "),
     ):
         (folder / "weights.toml").write_text(text)

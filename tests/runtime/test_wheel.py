@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
-import zipfile
-from email.parser import Parser
 from pathlib import Path
 
 import build_wheel
@@ -14,7 +12,6 @@ import pytest
 from releases import released
 
 from tests.conftest import ROOT
-from tests.runtime.services import RUNTIME
 
 HELD = ("templates/batch/wheels", "templates/library/wheels", "templates/service/wheels")
 [WHEEL] = (ROOT / HELD[0]).glob("*.whl")
@@ -35,24 +32,6 @@ def test_the_committed_wheel_and_the_locks_are_what_the_source_gives(
     assert not wrong, f"{', '.join(wrong)}: not what runtime/ gives; run make wheel"
     held = sorted(path for folder in HELD for path in (ROOT / folder).glob("*.whl"))
     assert sorted(path for path in wanted if path.suffix == ".whl") == held, f"{HELD} hold another wheel"
-
-
-def test_it_holds_the_package_and_its_description_and_nothing_else() -> None:
-    with zipfile.ZipFile(WHEEL) as wheel:
-        names = {name for name in wheel.namelist() if not name.endswith("/")}
-        [about] = [name for name in names if name.endswith(".dist-info/METADATA")]
-        metadata = Parser().parsestr(wheel.read(about).decode())
-    package = {name for name in names if name.startswith("gpu_repo_runtime/")}
-    assert package == {
-        path.relative_to(RUNTIME).as_posix() for path in RUNTIME.rglob("*") if path.suffix in (".py", ".toml", ".typed")
-    }
-    assert {Path(name).name for name in names - package} == {"METADATA", "RECORD", "WHEEL", "entry_points.txt"}
-    assert (metadata["Name"], metadata["Requires-Python"]) == ("gpu-repo-runtime", ">=3.11, <3.14")
-    assert metadata["Summary"]
-    extras = {asked.rpartition("extra == ")[2].strip("'") for asked in metadata.get_all("Requires-Dist")}
-    assert extras == {"batch", "mlflow", "open-inference", "ray", "serving", "training"}, (
-        "what only some children need is an extra"
-    )
 
 
 def test_every_lock_of_a_type_that_carries_it_names_it_with_its_hash() -> None:

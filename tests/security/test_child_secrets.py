@@ -103,6 +103,7 @@ def test_the_service_logs_no_secret(render: Callable[[AnswerSet], Path], tmp_pat
     assert CANARY not in lines
 
 
+@pytest.mark.slow
 def test_the_batch_job_writes_no_secret(render: Callable[[AnswerSet], Path], tmp_path: Path) -> None:
     """Its provenance keeps the command and the versions, not the environment and no password in an address."""
     child, output = render(AnswerSet("batch", "plain")), tmp_path / "result"
