@@ -8,6 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 ROOT = Path(__file__).resolve().parents[2]
 MARK = re.compile(r"<!-- (codes|cases|scripts|settings|exits): [^\n]*-->")
 PROGRAM = re.compile(r"<!-- help: ([a-z-]+) -->")
@@ -32,11 +34,13 @@ LISTS = {"codes": codes, "cases": cases}
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put each list and each table of figures in place of its mark."""
+    """Put each list and each table of figures in place of its mark, and the company's registry in the examples."""
     for folder in (ROOT / "base-images", ROOT):
         if str(folder) not in sys.path:
             sys.path.append(str(folder))
     makers = import_module("docs.figures.__main__").MAKERS
+    company = yaml.safe_load((ROOT / "company.yml").read_text(encoding="utf-8"))
+    markdown = markdown.replace("registry.example.com/ml", company["registry"])
     markdown = import_module("docs.figures.blocks").fill(markdown, makers)
     markdown = FIGURES.sub(lambda mark: makers[mark.group(1)](), markdown)
     commands = import_module("docs.figures.commands")
