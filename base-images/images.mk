@@ -1,5 +1,6 @@
 # The base images; the Makefile at the root includes this file. IMAGE=name chooses one row of catalog.yml.
-export REGISTRY ?= $(shell sed -nE 's/^registry: *([^ "]+).*/\1/p' company.yml)
+# Empty counts as unset, as a variable of CI that does not exist.
+export REGISTRY := $(or $(value REGISTRY),$(shell sed -nE 's/^registry: *"?([^ "]+).*/\1/p' company.yml))
 IMAGE_TOOLS = PYTHONPATH=base-images:runtime/src $(PYTHON) -m image_tools
 CHOSEN = $(call given,IMAGE,image) $(call given,REGISTRY,registry) $(call given,STAGING,staging)
 
