@@ -85,7 +85,7 @@ lint: $(READY) ## style, types and imports of this repository
 	@mkdir -p build
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy && .venv/bin/mypy --package docs.figures
 	@PYTHONPATH=base-images:runtime/src .venv/bin/lint-imports --no-cache >build/imports.txt || { cat build/imports.txt; exit 1; }
-	@.venv/bin/shellcheck .ci/run .ci/room base-images/with-login base-images/recipe/install/*.sh base-images/recipe/finish/base-cc tests/ci/standins/make.sh
+	@.venv/bin/shellcheck hooks/release .ci/run .ci/room base-images/with-login base-images/recipe/install/*.sh base-images/recipe/finish/base-cc tests/ci/standins/make.sh
 
 .PHONY: format
 format: $(READY) ## fix the style

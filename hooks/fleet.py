@@ -4,7 +4,8 @@
                      a draft is no error
   push [--to vX.Y.Z] update each child on a branch and open a pull request: a draft with a to-do list where a person
                      has to act. --canary: only the canaries. Without it the others follow, once one canary is green or
-                     merged and none is red; --no-wait does not wait. Run it again to continue: nothing is done twice
+                     merged and none is red; --no-wait does not wait. --dry-run pushes nothing. Run it again to
+                     continue: nothing is done twice
   close --to vX.Y.Z  close the pull requests of a release that is withdrawn
 
 Exit codes: 0 good; 1 nothing could be done; 2 wrong usage; 3 a draft waits for a person; 4 the canaries do not let
@@ -56,6 +57,7 @@ def options() -> argparse.ArgumentParser:
         if name == "push":
             command.add_argument("--canary", action="store_true", help="only the canaries")
             command.add_argument("--no-wait", action="store_true", help="do not wait for the canaries")
+            command.add_argument("--dry-run", action="store_true", help="push nothing, print the same for every child")
     return top
 
 
@@ -70,7 +72,7 @@ def push(fleet: FleetFile, children: Sequence[Child], given: argparse.Namespace)
     with tempfile.TemporaryDirectory(prefix="fleet-template-") as place:
         releases = template_of(fleet, place)
         to = releases.named(given.to)
-        if not given.canary and not given.no_wait:
+        if not (given.canary or given.no_wait or given.dry_run):
             standing = each(status_child, canaries, to, jobs=given.jobs)
             opens, reason = wave_opens(standing)
             if not opens:
@@ -78,7 +80,8 @@ def push(fleet: FleetFile, children: Sequence[Child], given: argparse.Namespace)
         chosen = [
             child for child in (canaries if given.canary else children) if child.name in given.only or not given.only
         ]
-        rows = each(push_child, chosen, releases, fleet.template, to, jobs=given.jobs, rendering=True)
+        rows = each(push_child, chosen, releases, fleet.template, to, given.dry_run, jobs=given.jobs, rendering=True)
+    reason = "dry run: nothing is pushed" if given.dry_run else reason
     head = f"push {to} to {len(chosen)} of {len(children)} children" + (f" ({reason})" if reason else "")
     return head, rows, code(rows)
 

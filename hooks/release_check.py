@@ -1,6 +1,6 @@
 """Compare the last release with the work tree as children will see it, and reject what would hurt them.
 
-Children of both are rendered for every pair of choices (and --random combinations) and compared, and edited children of
+Children of both are rendered for every pair of choices and compared, and edited children of
 each release of the last two minor versions are really updated. The difference of the children with the defaults is
 written to build/release-check.patch. CONTRIBUTING.md lists what is rejected.
 
@@ -25,7 +25,7 @@ from gpu_repo_runtime.update.releases import Releases
 from packaging.version import InvalidVersion
 from releasekit.compare import compare_child
 from releasekit.findings import Finding, Report, check_texts, read_entries, retired_since
-from releasekit.template import Answers, Template, TemplateError, answer_sets, random_answers, read_template, start
+from releasekit.template import Answers, Template, TemplateError, answer_sets, read_template, start
 from releasekit.updates import recent, update_children
 from releases import current, next_version, released
 
@@ -80,7 +80,7 @@ def check(report: Report, repository: Path, tree: str, known: dict[str, str], op
             old, new = read_template(releases.unpacked(releases.names[-1])), read_template(work)
             links = sorted(path for path in new.root.rglob("*") if path.is_symlink())
             report.add(Finding(f"{path.relative_to(work)} is a link: Windows cannot check it out") for path in links)
-            wanted = [*answer_sets(old), *random_answers(old, options.random, next_version(repository))]
+            wanted = [*answer_sets(old, next_version(repository))]
             patch = compare_children(pool, report, old, new, Path(name), wanted)
         except TemplateError as error:
             return report.add([Finding(f"no child can start with the defaults: {error}")])
@@ -120,7 +120,6 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repository", type=Path, default=ROOT, help=argparse.SUPPRESS)
     parser.add_argument("--no-updates", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--random", type=int, default=0, metavar="NUMBER", help="compare random combinations too")
     parser.add_argument("--version", help="the version to be released (default: the one in VERSION)")
     options = parser.parse_args()
     repository: Path = options.repository
@@ -139,7 +138,7 @@ def main() -> int:
         mark = Path(git.text("rev-parse", "--absolute-git-dir"), "release-check")
         seen = [row for row in git.text("ls-tree", tree).splitlines() if row.partition("\t")[2] not in UNSEEN]
         passed = "\n".join([*seen, last])
-        if mark.exists() and mark.read_text(encoding="utf-8") == passed and not options.random:
+        if mark.exists() and mark.read_text(encoding="utf-8") == passed:
             print("release-check: what children see passed before: only version and changelog are checked")
         elif not report.reasons:  # else this is quickly repaired
             check(report, repository, tree, known, options)

@@ -1,7 +1,15 @@
-"""Which versions of the family were released: a release is the commit that changes VERSION; its tag is vX.Y.Z."""
+"""Which versions of the family were released: a release is the commit that changes VERSION; its tag is vX.Y.Z.
 
+As a program: tag every release that has no tag in the current folder's repository.
+"""
+
+import subprocess
+import sys
 from pathlib import Path
 
+import runtime_source  # noqa: F401
+
+# isort: split
 from gpu_repo_runtime.update.git import Git, UpdateError
 from gpu_repo_runtime.update.releases import version_commits
 from packaging.version import Version
@@ -41,3 +49,21 @@ def next_version(repository: Path) -> str:
         return plain
     major, minor, patch = order(text)
     return f"{major}.{minor}.{patch + 1}"
+
+
+def main() -> int:
+    """Tag the releases that have no tag; return the exit code."""
+    try:
+        there = Git(Path()).text("tag").splitlines()
+        missing = {f"v{version}": commit for version, commit in written(Path()).items() if f"v{version}" not in there}
+    except UpdateError as error:
+        print(f"tags: {error}", file=sys.stderr)
+        return 1
+    for name, commit in missing.items():
+        subprocess.run(["git", "tag", "--message", f"Release {name}", name, commit], check=True)
+    print(f"tagged {', '.join(missing)}" if missing else "every release has its tag")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,17 +1,17 @@
 # Targets around updates and releases; included by the Makefile.
 
 .PHONY: release-check
-release-check: $(READY) ## compare the last release with the work tree, reject what would hurt children (ARGS='--random 200': random answer sets too)
+release-check: $(READY) ## compare the last release with the work tree, reject what would hurt children
 	@.ci/room release-check
 	@$(PYTHON) -W ignore hooks/release_check.py $(ARGS)
 
 .PHONY: release
 release: $(READY) ## release a version: make release VERSION=x.y.z (PUSH=1 pushes it)
-	@$(PYTHON) hooks/release.py cut "$(VERSION)" $(if $(PUSH),--push)
+	@PYTHON=$(PYTHON) hooks/release "$$VERSION"
 
 .PHONY: tags
 tags: $(READY) ## tag every release that has no tag in this clone
-	@$(PYTHON) hooks/release.py tags
+	@$(PYTHON) hooks/releases.py
 
 .PHONY: demo-update
 demo-update: $(READY) ## show an update: a merge, a file that its owner deleted, and a conflict with its solution (TYPE=service|batch|library)
@@ -30,8 +30,8 @@ fleet-status: $(READY) ## each child's version and whether it is behind, its ope
 	@$(FLEET) status --html build/fleet.html
 
 .PHONY: fleet-push
-fleet-push: $(READY) ## bring a release to the children (VERSION=vX.Y.Z, default: the newest; CANARY=1: only to the canaries; ONLY=child: only to this one)
-	@$(FLEET) push --html build/fleet.html $(call given,VERSION,to) $(if $(value CANARY),--canary) $(call given,ONLY,only); \
+fleet-push: $(READY) ## bring a release to the children (VERSION=vX.Y.Z, default: the newest; CANARY=1: only to the canaries; ONLY=child: only to this one; DRY_RUN=1: push nothing)
+	@$(FLEET) push --html build/fleet.html $(call given,VERSION,to) $(if $(value CANARY),--canary) $(if $(DRY_RUN),--dry-run) $(call given,ONLY,only); \
 	code=$$?; if [ $$code = 3 ]; then echo "make: some pull requests are drafts: their owners have to act"; else exit $$code; fi
 
 .PHONY: fleet-close

@@ -83,8 +83,8 @@ def commit_index(git: Git, text: str) -> str:
     return git.text("commit-tree", git.text("write-tree"), "-p", "HEAD", "-F", "-", stdin=text, env=dates)
 
 
-def push_child(child: Child, releases: Releases, template: str, to: str) -> Row:
-    """Bring release `to` to one child and return its line. Raises UpdateError."""
+def push_child(child: Child, releases: Releases, template: str, to: str, is_trial: bool) -> Row:
+    """Bring release `to` to one child and return its line; a trial pushes and opens nothing. Raises UpdateError."""
     with tempfile.TemporaryDirectory(prefix="fleet-") as place:
         git = shallow_clone(child, Path(place, "child"))
         answers = read_answers(git)
@@ -109,15 +109,18 @@ def push_child(child: Child, releases: Releases, template: str, to: str) -> Row:
             stage_conflicts(git)
             made = commit_index(git, message(update))
             if made != before:
-                push_branch(git, made, branch, before)
+                if not is_trial:
+                    push_branch(git, made, branch, before)
                 what, before = ("renewed" if before else "pushed"), made
         title, text, draft = parts(git.text("show", "--no-patch", "--format=%B", before))
+        hands = [line.removeprefix("- [ ] ") for line in text.splitlines() if line.startswith("- [ ] ")]
+        if is_trial:
+            return Row(child.name, "draft" if draft else what, old, current.url if current else "", "; ".join(hands))
         if current is None:
             current = host.open(branch, git.text("symbolic-ref", "--short", "HEAD"), title, text, draft)
         elif what == "renewed":
             host.refresh(current, title, text, draft)
         left = supersede(git, host, current)
-        hands = [line.removeprefix("- [ ] ") for line in text.splitlines() if line.startswith("- [ ] ")]
         return Row(child.name, "draft" if draft else what, old, current.url, "; ".join(hands + left))
 
 

@@ -4,14 +4,13 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import product
+from itertools import combinations
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml
-from allpairspy import AllPairs
 from copier import Settings, run_copy
 from gpu_repo_runtime.update.render import ANSWERS
 
@@ -20,6 +19,7 @@ NAME = {"project_name": "topic-finder"}
 TEXTS = (  # free-text answers that existing children may have; each is given to every question that accepts it
     "x1", "Find topics: \"5 × 3\" & 'more' \\n é", "localhost:5000/a_b/c-d", "nvidia.com/mig-1g.10gb", "z" * 40,
 )  # fmt: skip
+CANDIDATES = 40  # random answer sets, of which the one with the most new pairs is taken
 
 
 class TemplateError(Exception):
@@ -79,50 +79,44 @@ def read_template(folder: Path) -> Template:
     return Template(folder, worker.template.config_data, choices, lists, texts)
 
 
-def answer_sets(template: Template) -> Iterator[Answers]:
+def answer_sets(template: Template, seed: str) -> Iterator[Answers]:
     """Give every pair of choices for each choice of the first question, the project type; then the texts.
 
-    Yes-or-no questions hide others, so there is a sample with their defaults and one with both answers; each entry of a
-    list is such a question. An answer set may contain answers that the template rejects or does not ask: `start` leaves
-    them out. Raises TemplateError.
+    Another seed gives another sample. Yes-or-no questions hide others, so there is a sample with their defaults and one
+    with both answers. An answer set may contain answers that the template rejects: `start` leaves them out.
+    Raises TemplateError.
     """
-    first, *others = template.choices
+    first, draw = next(iter(template.choices)), Random(seed)
     for value in template.choices[first]:
         yield {first: value}
         with TemporaryDirectory() as folder:
-            asked = start(template, {first: value}, Path(folder, "child"))
-        every = [factor for name in others if name in asked for factor in factors(template, name)]
-        calm = [factor for factor in every if [*factor[0].values()] != [True]]
-        for some in [every] if calm == every else [calm, every]:
-            rows = AllPairs(some) if len(some) > 1 else product(*some)
-            yield from ({first: value} | merged(row) for row in rows if row)
+            known = start(template, {first: value}, Path(folder, "child"))
+        asked = [name for name in template.choices if name in known]
+        for names in (asked, [name for name in asked if template.choices[name] != [True, False]]):
+            seen = pairs(template, {first: value})
+            while True:
+                some = [random_answers(template, draw, names) | {first: value} for _ in range(CANDIDATES)]
+                best = max(some, key=lambda one: len(pairs(template, one) - seen))
+                if seen >= (found := pairs(template, best)):
+                    break
+                seen |= found
+                yield best
     yield from ({name: text for name in template.texts} for text in TEXTS)
 
 
-def factors(template: Template, name: str) -> list[list[Answers]]:
-    """Return the alternatives of a question; each entry of a list is a separate question with yes or no."""
-    values = template.choices[name]
-    if name in template.lists:
-        return [[{name: []}, {name: [value]}] for value in values]
-    return [[{name: value} for value in values]]
+def random_answers(template: Template, draw: Random, names: Iterable[str]) -> Answers:
+    """Give a random answer to each of these closed questions."""
+    return {
+        name: draw.sample(values, draw.randint(0, len(values))) if name in template.lists else draw.choice(values)
+        for name in names for values in [template.choices[name]]
+    }  # fmt: skip
 
 
-def random_answers(template: Template, count: int, seed: str) -> Iterator[Answers]:
-    """Give `count` combinations of all choices, the same for the same seed."""
-    draw = Random(seed)
-    for _ in range(count):
-        yield {
-            name: draw.sample(values, draw.randint(0, len(values))) if name in template.lists else draw.choice(values)
-            for name, values in template.choices.items()
-        }
-
-
-def merged(row: Iterable[Answers]) -> Answers:
-    """Return the answers of a row of alternatives; the entries of a list are joined."""
-    answers: Answers = {}
-    for name, value in (item for alternative in row for item in alternative.items()):
-        answers[name] = answers.get(name, []) + value if isinstance(value, list) else value
-    return answers
+def pairs(template: Template, answers: Answers) -> set[object]:
+    """Return the pairs of choices that are made, each with whether it is taken or left out."""
+    taken = [(name, one, one in answers[name] if name in template.lists else one == answers[name])
+             for name in answers for one in template.choices[name]]  # fmt: skip
+    return set(combinations(taken, 2))
 
 
 def start(template: Template, answers: Answers, folder: Path) -> Answers:

@@ -4,30 +4,28 @@ The work tree gets one more line at the end of every file that it renders: each 
 arrive, and each seed one that must not.
 """
 
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import redirect_stderr
+from io import StringIO
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 
-import yaml
+from copier import Settings, run_update
 from gpu_repo_runtime.update.git import Git
+from gpu_repo_runtime.update.merge import make_update
 from gpu_repo_runtime.update.releases import Releases
 from gpu_repo_runtime.update.render import ANSWERS, owner_of, owners_in, tree_of, with_answers
 from releases import order
 
 from releasekit.compare import check_answers, renew
 from releasekit.findings import Entry, Finding, read_entries, retired_since
-from releasekit.template import Answers, Template, answers_of, files_of, read_template, start
+from releasekit.template import Answers, Template, answers_of, files_of, random_answers, read_template, start
 
-Way = tuple[str, tuple[str, ...], tuple[int, ...]]  # name, command without the version, exit codes that are good
 FIX = b"# the template's fix\n"
 LINE = b"# the owner's line\n"
-SAFE_UPDATE = str(Path(__file__).resolve().parents[1] / "safe_update.py")
-SAFE: Way = ("the update", (SAFE_UPDATE, "--no-lock", "--to"), (0, 3, 4))
-PLAIN: Way = ("plain copier update", ("-m", "copier", "update", "--defaults", "--vcs-ref"), (0,))
+SAFE, PLAIN = "the update", "plain copier update"
 
 
 def recent(versions: list[str]) -> list[str]:
@@ -37,15 +35,12 @@ def recent(versions: list[str]) -> list[str]:
 
 
 def release_fixes(releases: Releases, new: Template, tag: str) -> None:
-    """Release the work tree as `tag`, with one more line in every file that it renders."""
-    with TemporaryDirectory(dir=new.folder.parent) as name:
-        folder = shutil.copytree(new.folder, Path(name, "fixed"), symlinks=True)
-        root = folder / new.root.relative_to(new.folder)
-        for path in sorted(path for path in root.rglob("*") if path.is_file() and not path.is_symlink()):
-            aside = "wheels" in path.relative_to(folder).parts or "answers_file" in path.name
-            if not aside and path.parent != folder / "templates" and b"\0" not in (text := path.read_bytes()):
-                path.write_bytes(text.removesuffix(b"\n") + b"\n" + FIX)
-        tree = tree_of(releases.git, folder, lambda _: False)
+    """Write one more line into every file that the work tree renders, and release it as `tag`."""
+    for path in (path for path in new.root.rglob("*") if path.is_file() and not path.is_symlink()):
+        aside = "wheels" in path.relative_to(new.folder).parts or "answers_file" in path.name
+        if not aside and path.parent != new.folder / "templates" and b"\0" not in (text := path.read_bytes()):
+            path.write_bytes(text.removesuffix(b"\n") + b"\n" + FIX)
+    tree = tree_of(releases.git, new.folder, lambda _: False)
     releases.git.text("tag", "--no-sign", tag, releases.git.text("commit-tree", tree, "-m", tag))
 
 
@@ -53,19 +48,16 @@ def update_children(pool: ProcessPoolExecutor, releases: Releases, new: Template
                     ) -> Iterator[tuple[str, list[Finding]]]:  # fmt: skip
     """Release the work tree with fixes as `tag`, and update a child to it for each choice of the first question.
 
-    Other answers vary from release to release. Children of the newest release update by plain Copier too.
+    Other answers are random.
     """
     release_fixes(releases, new, tag)
     entries, last, started = read_entries(new.folder), releases.names[-1], []
     for name in recent(releases.names):
-        template, turn = read_template(releases.unpacked(name)), sum(order(name))
-        retired, ways = retired_since(entries, name, last), (SAFE, PLAIN) if name == last else (SAFE,)
-        varied = {key: values[turn % len(values)] for key, values in template.choices.items()
-                  if key not in template.lists}  # fmt: skip
-        first, values = next(iter(template.choices.items()))
-        for value in values:
-            answers = varied | {first: value}
-            done = pool.submit(check_update, releases, tag, template, name, answers, retired, ways)
+        template, retired = read_template(releases.unpacked(name)), retired_since(entries, name, last)
+        first, draw = next(iter(template.choices)), Random(tag + name)
+        for value in template.choices[first]:
+            answers = random_answers(template, draw, template.choices) | {first: value}
+            done = pool.submit(check_update, releases, tag, template, name, answers, retired)
             started.append((" ".join(map(str, answers.values())), done))
     yield from ((name, done.result()) for name, done in started)
 
@@ -82,10 +74,10 @@ def edit(child: Path) -> str:
 
 
 def check_update(releases: Releases, tag: str, template: Template, version: str, chosen: Answers,
-                 retired: set[Entry], ways: tuple[Way, ...]) -> list[Finding]:  # fmt: skip
-    """Start an edited child of a version, update it in each way, and compare it with a new child; return what is wrong.
+                 retired: set[Entry]) -> list[Finding]:  # fmt: skip
+    """Start an edited child of a version, update it, and compare it with a new child; return what is wrong.
 
-    A child with a retired answer stays where it is.
+    A child of the last release also updates by plain Copier. A child with a retired answer stays where it is.
     """
     found = []
     with TemporaryDirectory() as name:
@@ -100,28 +92,26 @@ def check_update(releases: Releases, tag: str, template: Template, version: str,
         git.text("init", "--quiet")
         git.text("add", "--all", "--force")
         git.text("commit", "--quiet", "--message=Start from the template, with the owner's edits")
-        for way, command, codes in ways:
-            after = Path(name, way.replace("/", "-"))
+        for way in (SAFE, PLAIN) if version == releases.names[-1] else (SAFE,):
+            after = Path(name, way.replace(" ", "-"))
             git.text("clone", "--quiet", str(child), str(after))
-            line = [sys.executable, "-W", "ignore", *command, tag]
-            done = subprocess.run(line, cwd=after, capture_output=True, text=True, check=False)
-            said = [text.strip("│╭╰─ ") for text in done.stderr.splitlines() if text.strip("│╭╰─ ")]
-            failed = [Finding(f"the update fails: {(said or [f'exit code {done.returncode}'])[-1]}")]
-            wrong = check_result(child, after, fresh, edited, retired) if done.returncode in codes else failed
+            try:
+                if way == SAFE:
+                    make_update(Git(after), releases, version, tag, lock=False)
+                else:
+                    with redirect_stderr(StringIO()):  # with quiet=True Copier would not render its messages
+                        run_update(after, defaults=True, overwrite=True, vcs_ref=tag, settings=Settings())
+                wrong = [*check_result(child, after, fresh, edited, retired, tag)]
+            except Exception as error:  # Copier, Jinja and the template raise errors of many types
+                wrong = [Finding(f"the update fails: {' '.join(str(error).split())[:300]}")]
             found += [Finding(f"{way} of a child of {version[1:]}: {one.reason}", one.entries) for one in wrong]
     return found
 
 
-def check_result(before: Path, after: Path, fresh: Path, edited: str, retired: set[Entry]) -> Iterator[Finding]:
+def check_result(before: Path, after: Path, fresh: Path, edited: str, retired: set[Entry], tag: str
+                 ) -> Iterator[Finding]:  # fmt: skip
     """Find answers that an update loses, and files that it loses, overwrites or leaves without the fix."""
-    try:
-        answers = answers_of(after, own=False)
-    except yaml.YAMLError:  # plain `copier update` leaves conflicts in it
-        answers = {}
-    if missing := [key for key in ("_commit", "_src_path") if not isinstance(answers.get(key), str)]:
-        yield Finding(f"{ANSWERS} has no {missing[0]} after it: the child can never update again")
-        return
-    yield from check_answers(answers_of(before), answers)
+    yield from check_answers(answers_of(before, own=False) | {"_commit": tag}, answers_of(after, own=False))
     owned, new_owned = owners_in(before), owners_in(fresh)
     skipped = {path for kind, path in retired if kind == "file"} | {ANSWERS}
     for path in sorted((files_of(before) | files_of(fresh)) - skipped):

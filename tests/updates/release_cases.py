@@ -191,7 +191,7 @@ HARMFUL_UPDATES = {
     ),
     "answers without _commit": (
         change(**{ANSWERS_FILE: NO_COMMIT}),
-        ".copier-answers.yml has no _commit after it: the child can never update again",
+        "the answer _commit is no longer recorded",
     ),
     "an answer that is reset": (
         settings(TITLE, f'title: {{type: str, default: x, validator: "{RESET}"}}\n'),

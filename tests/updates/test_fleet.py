@@ -49,7 +49,10 @@ def test_a_second_run_changes_nothing_unless_the_branch_no_longer_merges(world: 
 def test_a_conflict_and_an_edit_at_risk_become_drafts_that_say_what_to_do(world: World) -> None:
     world.child("clash", {"a.txt": "mine\n" + LINES})
     world.child("risk", {"dropped.txt": LINES + "mine\n"})
+    trial = world.run("push", "--to", "v2.0.0", "--dry-run", code=3)
+    assert [set(world.branches(name)) for name in ("clash", "risk")] == [{"main"}, {"main"}], "a dry run pushed"
     rows = world.run("push", "--to", "v2.0.0", code=3)
+    assert [row["reason"] for row in trial.values()] == [row["reason"] for row in rows.values()]
     assert {row["state"] for row in rows.values()} == {"draft"}
     assert "a.txt: both sides changed the same lines" in rows["clash"]["reason"]
     assert "dropped.txt: the template dropped it and you changed it" in rows["risk"]["reason"]

@@ -150,7 +150,7 @@ def test_the_output_has_what_owners_of_this_type_must_do_and_ends_with_the_next_
     template.release("v1.0.0", {"a.txt": "a\n"}, settings)
     child = make_child(template, tmp_path / "child")
     mine = ["Live services and batch jobs: one.", "Batch: two.", "`x` ends as a service does: three."]
-    entries = "".join(f"- {one}\n" for one in [*mine, "Service: four.", "Libraries: five."])
+    entries = "".join(f"- {one}\n" for one in [*mine, "Service: four.", "Libraries: five.", "Platform teams: six."])
     log = (
         "# Changes\n\n## 3.0.0\n\n**You have to act**\n- Later.\n\n"
         f"## 2.0.0\n\n**You have to act**\n{entries}- Run\n  `a`.\n\n"

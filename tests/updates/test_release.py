@@ -29,39 +29,46 @@ def family(tmp_path: Path, copier: Copier) -> Repository:
     return made
 
 
-def run(family: Repository, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = ["--repository", str(family.path), *arguments]
-    return run_program("release", command, ROOT, family.copier.environment())
+def run(family: Repository, version: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """Release a version."""
+    environment = family.copier.environment() | {"PYTHON": sys.executable} | more
+    command = [str(ROOT / "hooks/release"), version]
+    return subprocess.run(command, cwd=family.path, env=environment, capture_output=True, text=True, check=False)
+
+
+def tags(family: Repository) -> subprocess.CompletedProcess[str]:
+    """Set the tags that are missing."""
+    return run_program("releases", [], family.path, family.copier.environment())
 
 
 def test_a_release_changes_version_alone_and_is_tagged_and_pushed(family: Repository) -> None:
-    done = run(family, "cut", "1.1.0", "--push")
+    done = run(family, "1.1.0", PUSH="1")
     assert done.returncode == 0, done.stderr
     assert family.git("show", "--format=%s", "--name-only", "HEAD").split("\n\n") == ["Release 1.1.0", "VERSION\n"]
     assert family.git("rev-parse", "v1.1.0^{commit}") == family.git("rev-parse", "HEAD")
     there = family.git("ls-remote", "origin", "main", "v1.1.0^{}").split()
     assert there[0] == there[2] == family.git("rev-parse", "HEAD").strip()
-    assert run(family, "tags").stdout == "tagged v1.0.0\n"
-    assert run(family, "tags").stdout == "every release has its tag\n"
+    assert tags(family).stdout == "tagged v1.0.0\n"
+    assert tags(family).stdout == "every release has its tag\n"
 
 
 @pytest.mark.slow
 def test_a_pre_release_needs_no_section_of_its_own(family: Repository) -> None:
-    done = run(family, "cut", "1.1.0rc1")
+    done = run(family, "1.1.0rc1")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-1] == "push it: git push --atomic origin HEAD v1.1.0rc1"
-    assert run(family, "cut", "1.1.0").returncode == 0
+    assert "to push it: git push --atomic origin HEAD v1.1.0rc1" in done.stdout
+    assert run(family, "1.1.0").returncode == 0
 
 
 @pytest.mark.parametrize(
     ("version", "files", "reason"),
     sampled(
         [
-            ("1.1", {}, "'1.1' is not a release: it needs X.Y.Z"),
+            ("1.1", {}, "'1.1' is not a release: expected VERSION=X.Y.Z"),
             ("1.0.0", {}, "1.0.0 is released already"),
             ("0.9.0", {}, "rejected: VERSION is 0.9.0, which does not follow 1.0.0"),
             ("2.0.0", {}, "rejected: CHANGELOG.md has no section '## 2.0.0'"),
-            ("1.1.0", {"t/scripts/build": "half\n"}, "not committed: t/scripts/build"),
+            ("1.1.0", {"t/scripts/build": "half\n"}, "not committed:  M t/scripts/build"),
             (
                 "1.1.0",
                 {"copier.yml": GOOD["copier.yml"] + "_tasks: ['true']\n"},
@@ -79,7 +86,7 @@ def test_what_is_not_ready_is_refused_and_nothing_is_changed(
         if "not committed" not in reason:
             family.commit("A change that hurts")
     before = [family.git(*words.split()) for words in ("rev-parse HEAD", "status --porcelain", "tag")]
-    done = run(family, "cut", version)
+    done = run(family, version)
     assert done.returncode == 1
     assert reason in done.stderr
     assert "release-check: render" not in done.stdout, "it took minutes to say so"
@@ -91,9 +98,9 @@ def test_a_release_that_cannot_be_tagged_is_taken_back(family: Repository) -> No
     family.git("config", "tag.gpgSign", "true")
     family.git("config", "gpg.program", "false")
     before = family.git("rev-parse", "HEAD")
-    done = run(family, "cut", "1.1.0")
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith("release: git tag: error: ")
+    done = run(family, "1.1.0")
+    assert done.returncode == 128
+    assert "gpg failed to sign" in done.stderr
     assert family.git("rev-parse", "HEAD") == before
     assert family.git("status", "--porcelain") == ""
     assert family.read("VERSION") == "1.0.0\n"
@@ -105,9 +112,9 @@ def test_a_push_that_origin_refuses_is_told_with_both_ways_on(family: Repository
     write_files(hook.parent, {"update": "#!/bin/sh\ncase $1 in refs/tags/*) exit 1 ;; esac\n"})
     hook.chmod(0o755)
     before = family.git("rev-parse", "HEAD").strip()
-    done = run(family, "cut", "1.1.0", "--push")
+    done = run(family, "1.1.0", PUSH="1")
     assert done.returncode == 1
-    assert "; 1.1.0 is released here alone: git push --atomic origin HEAD v1.1.0, or take it back by" in done.stderr
+    assert "to take it back: git tag -d v1.1.0 && git reset --keep HEAD~1" in done.stdout
     assert family.git("ls-remote", "origin", "main").split()[0] == before, "the branch without its tag"
     hook.unlink()
     family.git("push", "--quiet", "--atomic", "origin", "main", "v1.1.0")
@@ -118,19 +125,11 @@ def test_a_push_that_origin_refuses_is_told_with_both_ways_on(family: Repository
 
 def test_a_push_without_a_branch_is_refused_before_anything_is_done(family: Repository) -> None:
     family.git("checkout", "--quiet", "--detach")
-    done = run(family, "cut", "1.1.0", "--push")
+    done = run(family, "1.1.0", PUSH="1")
     assert done.returncode == 1
     assert "no branch is checked out" in done.stderr
     assert family.read("VERSION") == "1.0.0\n"
     assert family.git("tag") == ""
-
-
-@pytest.mark.slow
-def test_a_tag_that_is_elsewhere_is_named(family: Repository) -> None:
-    family.git("tag", "v1.0.0", "HEAD")
-    done = run(family, "tags")
-    assert done.returncode == 1
-    assert "the tag v1.0.0 is not on the commit that changed VERSION" in done.stderr
 
 
 @pytest.mark.slow

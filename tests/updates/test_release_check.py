@@ -115,7 +115,7 @@ def test_every_pair_of_choices_is_tried_for_each_first_choice(tmp_path: Path) ->
     more = "sure: {type: bool, default: true}\n" + TOOLS.replace("[p, q]", "[p, q, r]")
     more += "mode: {type: str, choices: [x, y], default: x, when: '{{ gpu }}'}\n"
     made = read(tmp_path, SETTINGS + more)
-    sets = [template.name_of(one, made).replace("+", " tools=") for one in template.answer_sets(made)]
+    sets = [template.name_of(one, made).replace("+", " tools=") for one in template.answer_sets(made, "1.1.0")]
     found = [set(one.split()) for one in sets if one]
     for flavour, gpu, sure in product("ab", (True, False), (True, False)):
         assert any({f"flavour={flavour}", f"gpu={gpu}", f"sure={sure}"} <= one for one in found)
@@ -126,12 +126,10 @@ def test_every_pair_of_choices_is_tried_for_each_first_choice(tmp_path: Path) ->
     assert len(found) < 50
 
 
-def test_random_combinations_are_the_same_for_the_same_release(tmp_path: Path) -> None:
+def test_each_version_has_another_sample(tmp_path: Path) -> None:
     made = read(tmp_path, SETTINGS + TOOLS)
-    found, again, other = ([*template.random_answers(made, 30, seed)] for seed in ("1.1.0", "1.1.0", "1.2.0"))
+    found, again, other = ([*template.answer_sets(made, seed)] for seed in ("1.1.0", "1.1.0", "1.2.0"))
     assert (found == again, found == other) == (True, False)
-    assert {(one["flavour"], one["gpu"]) for one in found} == {*product("ab", (True, False))}
-    assert {frozenset(one["tools"]) for one in found} == {*map(frozenset, ([], "p", "q", "pq"))}
 
 
 @pytest.mark.slow
@@ -161,11 +159,3 @@ def test_the_reviewer_sees_the_rendered_difference(
     assert "changed in the children with the defaults: 2 files, see " in capsys.readouterr().out
     patch = (tmp_path / "template/build/release-check.patch").read_text()
     assert patch.count("-build\n+better\n") == 2, "a child of each flavour"
-
-
-@pytest.mark.release
-def test_the_family_passes_with_random_combinations(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["release_check", "--random", "200", "--no-updates"])
-    assert release_check.main() == 0, capsys.readouterr().err

@@ -23,7 +23,7 @@ HIDDEN = "an ignore rule hides it; it is staged: commit it with `git commit`"
 KINDS = {"A": "added", "D": "removed", "R": "renamed", "M": "updated", "T": "updated"}
 ORDER = ("updated", "merged", "renamed", "added", "removed", "opted out", "conflict")
 ACT = re.compile(r"(?ms)^\*\*You have to act\*\*\n(.*?)(?=\n\*\*|\n\n|\Z)")
-ABOUT = re.compile(r"(?i)(?:live )?(?:service|batch|librar)[^:]*:")  # whom an entry concerns: "Services and batch: ..."
+ABOUT = re.compile(r"(?i)(?:live )?(?:service|batch|librar|platform)[^:]*:")  # whom: "Services and batch: ..."
 
 
 @dataclass
