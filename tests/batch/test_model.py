@@ -58,9 +58,11 @@ def test_a_row_too_large_for_the_memory_is_a_bad_row(job, model, tmp_path, out, 
         return predict(self, batch)
 
     monkeypatch.setattr(model, "predict", limited)
-    source = write_jsonl(tmp_path / "a.jsonl", ["x" * 9000 if n == 33 else f"row {n}" for n in range(100)])
+    lines = ["x" * 9000 if n == 33 else "word " * (n * 7 % 11) + str(n) for n in range(100)]
+    source = write_jsonl(tmp_path / "a.jsonl", lines)
     assert job("--input", source, "--output", out.path, "--on-error", "quarantine") == 0
-    assert [row["row"] for row in out.rows()] == [n for n in range(100) if n != 33]
+    said = [(n, f"{len(line)} characters") for n, line in enumerate(lines) if n != 33]
+    assert [(row["row"], row["label"]) for row in out.rows()] == said, "each answer is with its row"
     [bad] = out.quarantined()
     assert (bad["row"], bad["reason"]) == (33, "memory ran out for this row alone: MemoryError: no room")
 
