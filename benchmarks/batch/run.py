@@ -149,8 +149,8 @@ def cases(part: int) -> dict[str, Case]:
         "encoder, real lines": Case(encoder, lines(1_500), everyone),
         "encoder, uneven": Case(encoder, pieces(768), everyone),
         "encoder, every core": Case(encoder, lines(4_000), workers, CORES, part_rows=1_000 // part),
-        "numbers, Parquet": Case(numbers, wines(200_000 // part), with_records, batch=8192),
-        "numbers, CSV": Case(numbers, wines(200_000 // part), with_records, kind="csv", batch=8192),
+        "numbers, Parquet": Case(numbers, wines(1_000_000 // part), with_records, batch=8192),
+        "numbers, CSV": Case(numbers, wines(1_000_000 // part), with_records, kind="csv", batch=8192),
     }
 
 

@@ -135,7 +135,7 @@ def fill(framework: str, gpu: bool) -> None:
         CHOSEN.write_text(f"{framework}\n", encoding="utf-8")
         say(f"{framework} instead of the locked one: numbers may differ a little from the image's")
         say("the next scripts/setup takes it again; scripts/setup --framework locked goes back")
-    say(f".venv holds {lock} and requirements-dev.lock; next: scripts/test")
+    say(f".venv holds {lock} and requirements-dev.lock")
 
 
 def lock_for(gpu: bool) -> Path:
@@ -174,7 +174,7 @@ def fill_in_image() -> None:
         for file in beyond:
             file.write_text(entries_of(Path(file.name).read_text(encoding="utf-8"), is_beyond), encoding="utf-8")
         install("sync", "--allow-empty-requirements", "--require-hashes", *beyond)
-    say(f".venv sees the packages of the image, and holds what {lock} names beyond them; next: scripts/test")
+    say(f".venv sees the packages of the image, and holds what {lock} names beyond them")
 
 
 def _packages_of_image() -> list[Path]:
@@ -201,7 +201,7 @@ def not_locked() -> list[str]:
     """Return what pyproject.toml requires and no lock names: the owner wrote it down and did not lock it yet."""
     held = "".join(lock.read_text(encoding="utf-8") for lock in Path().glob("requirements*.lock"))
     there = {normal(found) for found in re.findall(NAMED, held)}
-    asked = [one for texts in required(Path()).values() for one in texts]
+    asked = dict.fromkeys(one for texts in required(Path()).values() for one in texts)
     return [one for one in asked if normal(re.split(r"[^\w.-]", one.strip())[0]) not in there]
 
 
@@ -238,8 +238,8 @@ def main(words: list[str]) -> int:
             fill(framework, gpu)
         link_project()
         FOLDER.write_text(f"{Path.cwd()}\n", encoding="utf-8")
-        if missing := not_locked():
-            say(f"pyproject.toml requires {', '.join(missing)}, not in the locks: run scripts/lock, then this")
+        missing = ", ".join(not_locked())
+        say(f"not in the locks: {missing}; next: scripts/lock, then scripts/setup" if missing else "next: scripts/test")
     except SetupError as error:
         say(str(error))
         return error.code

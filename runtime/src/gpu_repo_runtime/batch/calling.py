@@ -9,12 +9,11 @@ import pyarrow as pa
 from ..contract import ContractError
 from ..interface import Interface, WrongAnswer
 from ..tables import answer_columns
+from .answers import Answers, said_columns, schema_of, table_of_columns
+from .columns import Columns
 from .exits import BadConfiguration
-from .making import Maker, plain_fields
-from .outputs import said_columns
-from .parts import Columns, Part
-from .results import Answers, schema_of, table_of_columns
-from .tabular import TableMaker
+from .making import Maker, TableMaker, plain_fields
+from .parts import Part
 
 # The column of an output that is not an object.
 PREDICTION = "prediction"

@@ -169,8 +169,8 @@ def _add_profile(commands: Any) -> None:
     profile.add_argument("--output", type=address, default="build/profile", metavar="FOLDER", help=charts)
     _add_columns(profile)
     profile.add_argument("--rows", type=positive, default=2000, help="about how many rows are read")
-    sizes = [8, 32, 64, 128, 256]
-    profile.add_argument("--batch-sizes", type=positive, nargs="+", default=sizes, help="the sizes to compare")
+    sizes = "the sizes to compare; a few around the usual one if not set"
+    profile.add_argument("--batch-sizes", type=positive, nargs="+", metavar="N", help=sizes)
     profile.add_argument("--gpus", type=gpus_in, default=[], metavar="T4=16,L4=24", help="GPUs and their memory in GiB")
     profile.add_argument("--price", type=above_zero, default=0.0, help="of an hour: what a million rows cost")
     _add_device(profile)

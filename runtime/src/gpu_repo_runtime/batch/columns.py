@@ -1,10 +1,11 @@
-"""Types of columns: decided once, from all Parquet footers or from the first rows of text.
+"""Columns of the input and their types: decided once, from all Parquet footers or from the first rows of text.
 
 A later value that does not fit its column is a bad row. Lists and objects of JSON are kept as JSON text.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -33,6 +34,88 @@ _TAKES: dict[pa.DataType, set[type]] = {
     pa.float64(): {int, float},
     pa.bool_(): {bool},
 }
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of ``Input`` and its column. An ``Input`` that is a value or a list is one field without a name.
+
+    key: its alias or name. kind: "scalar", "text" (an empty one too), "bytes", "nested" (JSON in text files), "other".
+    """
+
+    key: str
+    kind: str
+    required: bool = True
+    nullable: bool = False
+    column: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class InputColumns:
+    """The columns of inputs that are not texts.
+
+    fields: for a list of several columns one for each, in order; none where a line of JSON Lines is an input. files:
+    columns with addresses of files, which are relative to `root` or to the data file.
+    """
+
+    fields: tuple[Field, ...] = ()
+    files: frozenset[str] = frozenset()
+    root: str | None = None
+
+    @property
+    def is_object(self) -> bool:
+        """Tell whether an input has fields."""
+        return any(field.key for field in self.fields)
+
+    @property
+    def columns(self) -> list[str]:
+        """Return the names of the columns, each once."""
+        return list(dict.fromkeys(field.column for field in self.fields))
+
+    @property
+    def required(self) -> list[str]:
+        """Return the names of the columns that each file must contain."""
+        return list(dict.fromkeys([*(one.column for one in self.fields if one.required), *self.files]))
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns to read: `text` goes to the model, the `kept` ones go to the output as they are.
+
+    typed: the columns of a model whose input is not a text; `text` is "" then. inputs: their types in Parquet.
+    """
+
+    text: str
+    kept: pa.Schema
+    typed: InputColumns | None = None
+    inputs: pa.Schema = field(default_factory=lambda: pa.schema([]))
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of all columns to read, each once."""
+        own = self.typed.columns if self.typed else [self.text]
+        return list(dict.fromkeys([*own, *self.kept.names]))
+
+    @property
+    def required(self) -> list[str]:
+        """Return the names of the columns that each file must contain."""
+        own = self.typed.required if self.typed else [self.text]
+        return list(dict.fromkeys([*own, *self.kept.names]))
+
+    def check(self, file: str, there: Sequence[str]) -> None:
+        """Raise BadInput where a column is missing in a file, or there twice."""
+        for one in self.names:
+            if one not in there and one in self.required:
+                raise BadInput(f"{file}: no column {one!r}; there are {listed(there)}")
+            if list(there).count(one) > 1:
+                raise BadInput(f"{file}: {list(there).count(one)} columns {one!r}: which one is meant?")
+
+
+def listed(names: Collection[str]) -> str:
+    """Return the names of columns, with the option that separates them where the file has another delimiter."""
+    mark = next((one for one in ";\t|" if any(one in name for name in names)), "")
+    return (", ".join(names) or "none") + (f" (--delimiter {mark!r} separates them)" if mark else "")
 
 
 # JSON Lines
@@ -187,10 +270,10 @@ def cast(table: pa.Table, schema: pa.Schema) -> tuple[pa.Table, dict[int, str]]:
 
 def _why(row: pa.Table, schema: pa.Schema, error: Exception) -> str:
     """Return which column of a row does not fit, and why."""
-    for field in schema:
+    for one in schema:
         try:
-            row.select([field.name]).cast(pa.schema([field])).validate(full=True)
+            row.select([one.name]).cast(pa.schema([one])).validate(full=True)
         except (pa.ArrowException, UnicodeDecodeError) as own:
             words = "is not UTF-8" if "UTF8" in str(own) else f"does not fit: {' '.join(str(own).split())[:300]}"
-            return f"{'the input' if field.name == INPUT else f'column {field.name!r}'} {words}"
+            return f"{'the input' if one.name == INPUT else f'column {one.name!r}'} {words}"
     return " ".join(str(error).split())[:300]

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
-from .columns import empty_as_null, is_utf8, text_column
+from .columns import Columns, empty_as_null, is_utf8, text_column
 from .exits import BadInput
-from .parts import BadRow, Columns, InputFile, Limits, Parsed, Piece
+from .parts import BadRow, InputFile, Limits, Parsed, Piece
 from .text import Damaged, assembled, blocks, too_long
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}

@@ -2,7 +2,7 @@
 
 from argparse import Namespace
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import is_dataclass, replace
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from types import NoneType, UnionType
@@ -11,53 +11,11 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, RootModel
 
 from ..owntypes import read_name, shown
+from .columns import Field, InputColumns, listed
 from .exits import BadConfiguration
 
 UNIONS = (Union, UnionType)
 SCALARS = {Literal, bool, int, float, Decimal, date, datetime, time, timedelta}
-
-
-@dataclass(frozen=True)
-class Field:
-    """A field of ``Input`` and its column. An ``Input`` that is a value or a list is one field without a name.
-
-    key: its alias or name. kind: "scalar", "text" (an empty one too), "bytes", "nested" (JSON in text files), "other".
-    """
-
-    key: str
-    kind: str
-    required: bool = True
-    nullable: bool = False
-    column: str = ""
-    name: str = ""
-
-
-@dataclass(frozen=True)
-class InputColumns:
-    """The columns of inputs that are not texts.
-
-    fields: for a list of several columns one for each, in order; none where a line of JSON Lines is an input. files:
-    columns with addresses of files, which are relative to `root` or to the data file.
-    """
-
-    fields: tuple[Field, ...] = ()
-    files: frozenset[str] = frozenset()
-    root: str | None = None
-
-    @property
-    def is_object(self) -> bool:
-        """Tell whether an input has fields."""
-        return any(field.key for field in self.fields)
-
-    @property
-    def columns(self) -> list[str]:
-        """Return the names of the columns, each once."""
-        return list(dict.fromkeys(field.column for field in self.fields))
-
-    @property
-    def required(self) -> list[str]:
-        """Return the names of the columns that each file must contain."""
-        return list(dict.fromkeys([*(one.column for one in self.fields if one.required), *self.files]))
 
 
 def fields_of(input_type: Any) -> list[Field]:
@@ -188,9 +146,3 @@ def check_single(names: Sequence[str], name: str) -> None:
     """Raise BadConfiguration for the name of several columns."""
     if names.count(name) > 1:
         raise BadConfiguration(f"the input has {names.count(name)} columns {name!r}: which one is meant?")
-
-
-def listed(names: Collection[str]) -> str:
-    """Return the names of columns, with the option that separates them where the file has another delimiter."""
-    mark = next((one for one in ";\t|" if any(one in name for name in names)), "")
-    return (", ".join(names) or "none") + (f" (--delimiter {mark!r} separates them)" if mark else "")

@@ -22,8 +22,7 @@ from .parts import FILE, INPUT, ROW
 from .plan import Plan, code_fingerprint, weights_fingerprint
 from .predicting import Predictor
 from .progress import Progress
-from .provenance import RunRecord, provenance
-from .publishing import check_ours, missing_parts, publish
+from .publishing import RunRecord, check_ours, missing_parts, provenance, publish
 from .reading import first_rows
 from .run import Run
 from .schema import find_columns
@@ -91,7 +90,8 @@ def choose_device(requested: str) -> str:
         chosen = device.choose(requested)
     except device.DeviceError as error:
         raise JobError(str(error)) from error
-    say(device.reason(chosen))
+    # Without a look at a framework that the model may not need.
+    say("cpu: requested" if requested == "cpu" else device.reason(chosen))
     return chosen
 
 
@@ -122,10 +122,12 @@ def load_model(model: Any, device_name: str) -> None:
     except (SystemExit, KeyboardInterrupt) as ended:
         raise BadConfiguration(f"the model ends the process while it loads: {one_line(ended)}") from ended
     except Exception as error:
-        if not isinstance(error, MISTAKES):
+        if not isinstance(error, (*MISTAKES, FileNotFoundError)):
             raise
         traceback.print_exc()
-        raise BadConfiguration(f"the model cannot be loaded: {one_line(error)}") from error
+        # What pickle says of a function that was defined in the script that saved it.
+        hint = "; define it in the package and save again" if "module '__main__'" in str(error) else ""
+        raise BadConfiguration(f"the model cannot be loaded: {one_line(error)}{hint}") from error
 
 
 def _work(

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import types
 
-from .columns import cast
+from .columns import Columns, cast
 from .exits import BadInput
-from .parts import INPUT, ROW, BadRow, Columns, InputFile, Limits, Parsed, Piece
+from .parts import INPUT, ROW, BadRow, InputFile, Limits, Parsed, Piece
 from .text import BROKEN, damage_of
 
 # How much of a row group is in memory at once while it is read.

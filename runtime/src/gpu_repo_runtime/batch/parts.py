@@ -1,14 +1,11 @@
 """What is read, computed and written together: a part, which is a run of rows of the files of a unit; and its files."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import ArrowException, fs
-
-from .exits import BadInput
-from .fields import InputColumns, listed
 
 FILE, ROW = "file", "row"
 # What an input of the model is made of: a text, a line of JSON, or a struct of columns.
@@ -83,37 +80,8 @@ class InputFile:
         return {"name": self.name, "size": self.size, "modified": self.modified, "format": self.format}
 
 
-@dataclass(frozen=True)
-class Columns:
-    """The columns to read: `text` goes to the model, the `kept` ones go to the output as they are.
-
-    typed: the columns of a model whose input is not a text; `text` is "" then. inputs: their types in Parquet.
-    """
-
-    text: str
-    kept: pa.Schema
-    typed: InputColumns | None = None
-    inputs: pa.Schema = field(default_factory=lambda: pa.schema([]))
-
-    @property
-    def names(self) -> list[str]:
-        """Return the names of all columns to read, each once."""
-        own = self.typed.columns if self.typed else [self.text]
-        return list(dict.fromkeys([*own, *self.kept.names]))
-
-    @property
-    def required(self) -> list[str]:
-        """Return the names of the columns that each file must contain."""
-        own = self.typed.required if self.typed else [self.text]
-        return list(dict.fromkeys([*own, *self.kept.names]))
-
-    def check(self, file: str, there: Sequence[str]) -> None:
-        """Raise BadInput where a column is missing in a file, or there twice."""
-        for one in self.names:
-            if one not in there and one in self.required:
-                raise BadInput(f"{file}: no column {one!r}; there are {listed(there)}")
-            if list(there).count(one) > 1:
-                raise BadInput(f"{file}: {list(there).count(one)} columns {one!r}: which one is meant?")
+# Files whose parts are numbered together: one, or small ones that follow one another.
+Unit = tuple[InputFile, ...]
 
 
 @dataclass(frozen=True)
@@ -190,9 +158,9 @@ class Part:
         if file not in self.files[-1:]:
             self.files.append(file)
 
-    def joined(self, columns: Columns) -> "Part":
+    def joined(self, kept: pa.Schema) -> "Part":
         """Return the part with one table of the pieces that were read."""
-        empty = pa.schema([(FILE, pa.string()), (ROW, pa.int64()), (INPUT, pa.string()), *columns.kept]).empty_table()
+        empty = pa.schema([(FILE, pa.string()), (ROW, pa.int64()), (INPUT, pa.string()), *kept]).empty_table()
         found = pa.concat_tables(self.tables, promote_options="default").combine_chunks() if self.tables else empty
         self.tables = []
         self.set(found)

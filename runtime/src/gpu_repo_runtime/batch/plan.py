@@ -1,23 +1,32 @@
-"""The plan beside the output: what a restart must not change. A restart with another one is refused."""
+"""The plan beside the output: units of files, and what a restart must not change, which is refused otherwise."""
 
 import contextlib
 import hashlib
 import importlib.util
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pyarrow as pa
 from pydantic_core import to_jsonable_python
 
+from .columns import Columns
 from .exits import BadConfiguration
 from .inputs import PLAN as NAME
 from .output import FinishedElsewhere, Output, to_json
-from .parts import Columns, InputFile, Limits
-from .reading import Unit, units_of
+from .parts import COMPRESSED, InputFile, Limits, Unit
 
+# With fewer files, each of them is a unit.
+FEW_FILES = 64
+# Units for each shard, so that there is work for all of them.
+LEAST_UNITS = 8
+# Small files are one unit up to these bytes for each row that a part may have: hardly any row is shorter.
+BYTES_OF_A_ROW = 32
+# How many times larger the content of a compressed file may be.
+COMPRESSION = 10
 _NO_OPTIONS = {"code": "the code has changed", "weights": "the weights, or other files next to model.py, have changed"}
 # What tools leave beside code.
 _LEFT_BY_TOOLS = ("__pycache__", ".egg-info", ".dist-info", ".pyc")
@@ -72,6 +81,41 @@ def folder_of(package: str) -> Path:
     if found is None or found.origin is None:
         raise BadConfiguration(f"there is no package {package} here: call it where src/ is on PYTHONPATH")
     return Path(found.origin).resolve().parent
+
+
+def units_of(files: Sequence[InputFile], columns: Columns, limits: Limits, shards: int) -> list[Unit]:
+    """Return the files in their order, small ones that follow one another together. The same for the same plan."""
+    if len(files) < FEW_FILES:
+        return [(file,) for file in files]
+    weights = [_weight(file) for file in files]
+    room = min(limits.size, limits.rows * BYTES_OF_A_ROW, sum(weights) // (shards * LEAST_UNITS))
+    units: list[list[InputFile]] = []
+    left = 0
+    for file, weight in zip(files, weights, strict=True):
+        if weight <= left and _fit_together(units[-1][-1], file, columns):
+            units[-1].append(file)
+            left -= weight
+        else:
+            units.append([file])
+            left = room - weight
+    return list(map(tuple, units))
+
+
+def _weight(file: InputFile) -> int:
+    is_compressed = PurePosixPath(file.path.lower()).suffix in COMPRESSED
+    return max(1, file.size) * (COMPRESSION if is_compressed else 1)
+
+
+def _fit_together(one: InputFile, other: InputFile, columns: Columns) -> bool:
+    """Tell whether two files are read alike and their rows mean the same to the model."""
+    if one.format != other.format or one.most is not None or other.most is not None:
+        return False
+    typed = columns.typed
+    if typed and one.format == "parquet" and not set(typed.columns) <= set(typed.required) & set(columns.inputs.names):
+        # A column that one of them lacks has its default there, and columns of several types stay apart.
+        return False
+    # Addresses are relative to the data file.
+    return not (typed and typed.files) or PurePosixPath(one.path).parent == PurePosixPath(other.path).parent
 
 
 @dataclass(frozen=True)

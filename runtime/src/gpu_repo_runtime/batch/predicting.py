@@ -6,12 +6,12 @@ from typing import Any
 
 from .. import device
 from ..inputs import InvalidInput
+from .answers import Outcome, to_table
 from .calling import Caller
 from .columns import UNFIT
 from .exits import BadConfiguration, JobError
 from .messages import one_line
 from .ordering import Sorted
-from .results import Outcome, to_table
 from .stop import Stop
 
 # Rows of a batch where --batch-size is not set: of texts and other inputs, of objects of numbers, and of a table.
@@ -51,8 +51,8 @@ class Predictor:
 
     def __init__(self, caller: Caller, device_name: str, batch_size: int | None, names: list[str]) -> None:
         """batch_size: None for the usual one."""
-        usual = TABLE_ROWS if caller.takes_tables else OBJECTS_OF_NUMBERS if caller.takes_numbers else INPUTS
-        self.batch_size = BatchSize(batch_size or usual)
+        self.usual = TABLE_ROWS if caller.takes_tables else OBJECTS_OF_NUMBERS if caller.takes_numbers else INPUTS
+        self.batch_size = BatchSize(batch_size or self.usual)
         self._caller = caller
         self._device = device_name
         try:
@@ -83,6 +83,7 @@ class Predictor:
             self._predict(rows, range(position, position + size), outcome)
             position += size
             done(size)
+        outcome.convert()
         self._check_model(count, len(outcome.bad))
         return outcome
 

@@ -15,18 +15,19 @@ from .. import capacity, device
 from ..capacity import Measured, peak
 from ..profilers import traced
 from .calling import Caller
+from .columns import Columns
 from .exits import DONE, BadInput
-from .inputs import find_files
+from .inputs import Watch, find_files
 from .job import RESERVED, choose_device, import_model, load_model
 from .messages import say
 from .ordering import Sorted
 from .output import as_bytes, to_json
-from .parts import Columns, InputFile, Limits, Shard, Todo
+from .parts import InputFile, Limits, Shard, Todo
+from .plan import units_of
 from .predicting import Predictor
-from .reading import read_units, units_of
+from .reading import read_units
 from .schema import find_columns
 from .stop import Stop
-from .unchanged import Watch
 
 LIMITS = Limits(10_000, 32 << 20, 16 << 20)
 
@@ -48,7 +49,8 @@ def profile_job(options: Namespace) -> int:
     seconds = {"input": time.perf_counter() - begin}
     if not sum(len(part.order) for part in rows):
         raise BadInput("there is no good row in the input to profile with")
-    predictor = Predictor(caller, chosen, options.batch_sizes[-1], RESERVED)
+    predictor = Predictor(caller, chosen, None, RESERVED)
+    sizes = options.batch_sizes or [predictor.usual * part // 8 for part in (1, 4, 8, 16, 32)]
     _predict(predictor, rows)
     kinds, table = traced(lambda: _predict(predictor, rows), chosen, folder)
     begin = time.perf_counter()
@@ -59,7 +61,7 @@ def profile_job(options: Namespace) -> int:
         (folder / "sample.parquet").write_bytes(as_bytes(outcome.table()))
     seconds |= kinds | {"output": time.perf_counter() - begin}
     seconds["Python"] = max(0.0, whole - sum(kinds.values()))
-    measured = [_measure(caller, chosen, size, _enough(rows, size, columns)) for size in options.batch_sizes]
+    measured = [_measure(caller, chosen, size, _enough(rows, size, columns)) for size in sizes]
     told = capacity.report(measured, options.gpus, chosen, options.price, before) | {"seconds": seconds}
     (folder / "profile.json").write_bytes(to_json(told))
     with contextlib.suppress(BrokenPipeError):

@@ -1,68 +1,22 @@
-"""From the input's files to parts: the units, and the parts of a unit that are still to be done."""
+"""From the files of units to parts: those that are still to be done."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from .columns import Columns
 from .csvfile import DELIMITERS, CsvReader
 from .exits import BadInput, refusal
+from .inputs import Watch
 from .ordering import Sorted
 from .parquet import ParquetReader
-from .parts import COMPRESSED, FILE, ROW, UNCOUNTED, BadRow, Columns, InputFile, Limits, Part, Piece, Todo
+from .parts import FILE, ROW, UNCOUNTED, BadRow, InputFile, Limits, Part, Piece, Todo, Unit
 from .text import Damaged, LineReader
-from .unchanged import Watch
-
-# With fewer files, each of them is a unit.
-FEW_FILES = 64
-# Units for each shard, so that there is work for all of them.
-LEAST_UNITS = 8
-# Small files are one unit up to these bytes for each row that a part may have: hardly any row is shorter.
-BYTES_OF_A_ROW = 32
-# How many times larger the content of a compressed file may be.
-COMPRESSION = 10
-
-Unit = tuple[InputFile, ...]
-
-
-def units_of(files: Sequence[InputFile], columns: Columns, limits: Limits, shards: int) -> list[Unit]:
-    """Return the files in their order, small ones that follow one another together. The same for the same plan."""
-    if len(files) < FEW_FILES:
-        return [(file,) for file in files]
-    weights = [_weight(file) for file in files]
-    room = min(limits.size, limits.rows * BYTES_OF_A_ROW, sum(weights) // (shards * LEAST_UNITS))
-    units: list[list[InputFile]] = []
-    left = 0
-    for file, weight in zip(files, weights, strict=True):
-        if weight <= left and _fit_together(units[-1][-1], file, columns):
-            units[-1].append(file)
-            left -= weight
-        else:
-            units.append([file])
-            left = room - weight
-    return list(map(tuple, units))
-
-
-def _weight(file: InputFile) -> int:
-    is_compressed = PurePosixPath(file.path.lower()).suffix in COMPRESSED
-    return max(1, file.size) * (COMPRESSION if is_compressed else 1)
-
-
-def _fit_together(one: InputFile, other: InputFile, columns: Columns) -> bool:
-    """Tell whether two files are read alike and their rows mean the same to the model."""
-    if one.format != other.format or one.most is not None or other.most is not None:
-        return False
-    typed = columns.typed
-    if typed and one.format == "parquet" and not set(typed.columns) <= set(typed.required) & set(columns.inputs.names):
-        # A column that one of them lacks has its default there, and columns of several types stay apart.
-        return False
-    # Addresses are relative to the data file.
-    return not (typed and typed.files) or PurePosixPath(one.path).parent == PurePosixPath(other.path).parent
 
 
 def read_units(
@@ -86,11 +40,11 @@ def read_parts(
             for piece in pieces_of(file, columns, limits):
                 for part in cutter.add(file, piece):
                     part.through = (place + piece.through) / len(unit)
-                    yield part.joined(columns)
+                    yield part.joined(columns.kept)
             cutter.part.note(file)
     if wanted(cutter.part.index):
         cutter.part.last, cutter.part.through = True, 1.0
-        yield cutter.part.joined(columns)
+        yield cutter.part.joined(columns.kept)
 
 
 def pieces_of(file: InputFile, columns: Columns, limits: Limits) -> Iterator[Piece]:

@@ -1,11 +1,14 @@
 """One worker's run: read, predict and write at the same time, part after part, until nothing is left."""
 
-from collections.abc import Iterator
+import queue
+import threading
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
-from .ahead import ahead
+from .answers import Outcome
 from .exits import BadInput
+from .inputs import Watch
 from .messages import say
 from .ordering import Sorted
 from .output import Output, Record
@@ -14,9 +17,9 @@ from .plan import Plan
 from .predicting import Predictor
 from .progress import Progress
 from .reading import read_units
-from .results import Outcome
 from .stop import Stop
-from .unchanged import Watch
+
+STALLED_SECONDS = 2.0
 
 
 class Run:
@@ -93,3 +96,39 @@ class Run:
         self._progress.bad += bad
         self._progress.batch_size = self._predictor.batch_size.smallest
         self._progress.share = before + part.through * (after - before)
+
+
+def ahead(items: Iterable[Sorted]) -> Generator[Sorted, None, None]:
+    """Yield the items; a thread makes the next one as soon as one is taken. An error of theirs is raised here.
+
+    Close it, for example with contextlib.closing, when not all of the items are taken.
+    """
+    made: queue.SimpleQueue[list[Sorted] | BaseException] = queue.SimpleQueue()
+    taken, closed = threading.Semaphore(0), threading.Event()
+
+    def make() -> None:
+        try:
+            for item in items:
+                made.put([item])
+                del item
+                taken.acquire()
+                if closed.is_set():
+                    return
+            made.put([])
+        except BaseException as error:
+            made.put(error)
+
+    thread = threading.Thread(target=make, name="reader", daemon=True)
+    thread.start()
+    try:
+        while found := made.get():
+            if isinstance(found, BaseException):
+                raise found
+            taken.release()
+            # Not held until the next one comes.
+            yield found.pop()
+    finally:
+        closed.set()
+        taken.release()
+        # A read that stalls, of a disk over the network, would keep what is to end.
+        thread.join(STALLED_SECONDS)

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..interface import Interface
-from .columns import common_field, is_utf8, json_field, text_field
+from .columns import Columns, common_field, is_utf8, json_field, listed, text_field
 from .csvfile import DELIMITERS, CsvReader
 from .exits import BadConfiguration, BadInput, refusal
-from .fields import check_single, fields_of, input_columns, listed
-from .parts import LINE_COLUMN, READERS, Columns, InputFile, Limits
+from .fields import check_single, fields_of, input_columns
+from .parts import LINE_COLUMN, READERS, InputFile, Limits
 from .text import BROKEN, Damaged, blocks, damage_of
 
 ALL = "*"

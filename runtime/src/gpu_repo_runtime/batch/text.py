@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from .columns import is_utf8, json_column
+from .columns import Columns, is_utf8, json_column
 from .exits import BadInput
-from .parts import COMPRESSED, INPUT, LINE_COLUMN, ROW, BadRow, Columns, InputFile, Limits, Parsed, Piece
+from .parts import COMPRESSED, INPUT, LINE_COLUMN, ROW, BadRow, InputFile, Limits, Parsed, Piece
 
 BLOCK_BYTES = 1 << 20
 UNPACKED_AT_ONCE = 64 << 10

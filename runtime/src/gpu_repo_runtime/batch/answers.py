@@ -1,26 +1,103 @@
-"""The model's answers as columns."""
+"""The model's answers as columns, of the types that ``Output`` declares or that the examples show."""
 
 import datetime
 import math
+import typing
 from collections.abc import Mapping, Sequence
-from typing import Any
+from enum import Enum
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import types
+from pydantic_core import to_jsonable_python
 
+from ..tables import bare_type
 from .columns import UNFIT
 from .exits import BadConfiguration
+from .fields import is_class
 from .ordering import Sorted
-from .outputs import plain
 
 Answers = list[dict[str, Any]]
+ANSWERS_AT_ONCE = 1024
 _AS_IT_IS = (
     (types.is_floating, (types.is_floating, types.is_integer)),
     (types.is_integer, (types.is_integer,)),
     (types.is_boolean, (types.is_boolean,)),
     (types.is_string, (types.is_string, types.is_large_string)),
 )
+_TYPES: dict[Any, pa.DataType] = {
+    str: pa.string(),
+    int: pa.int64(),
+    float: pa.float64(),
+    bool: pa.bool_(),
+    bytes: pa.binary(),
+    datetime.date: pa.date32(),
+    datetime.timedelta: pa.duration("us"),
+}
+# What Arrow takes as it is; of all others, such as an Enum or a UUID, it gets what JSON has.
+_KNOWN = {*_TYPES, datetime.datetime, datetime.time, type(None)}
+
+
+def said_columns(output: Any) -> dict[str, pa.Field]:
+    """Return the columns whose types follow from the fields of an owner's class ``Output``."""
+    if not is_class(output):
+        return {}
+    found = {name: arrow_type(field.annotation) for name, field in output.model_fields.items()}
+    return {name: pa.field(name, form) for name, form in found.items() if form is not None}
+
+
+def arrow_type(annotation: Any) -> pa.DataType | None:
+    """Return the type of a column for values of an annotation, None where it follows from the values alone."""
+    annotation, _ = bare_type(annotation)
+    if annotation in _TYPES:
+        return _TYPES[annotation]
+    if typing.get_origin(annotation) is Literal and all(isinstance(v, str) for v in typing.get_args(annotation)):
+        return pa.string()
+    if typing.get_origin(annotation) is dict and typing.get_args(annotation)[0] is str:
+        # Keys that are data: columns of an object would add to each one the keys of all others.
+        value = arrow_type(typing.get_args(annotation)[1])
+        return None if value is None else pa.map_(pa.string(), value)
+    if typing.get_origin(annotation) is list:
+        item = arrow_type(typing.get_args(annotation)[0])
+        return None if item is None else pa.list_(pa.float32() if item == pa.float64() else item)
+    if is_class(annotation) and annotation.model_config.get("extra") != "allow":
+        fields = {name: arrow_type(field.annotation) for name, field in annotation.model_fields.items()}
+        if fields and None not in fields.values() and not annotation.model_computed_fields:
+            return pa.struct(list(fields.items()))
+    return None
+
+
+def plain(value: Any) -> Any:
+    """Return a value as Arrow takes it: NumPy's as lists and numbers; of what it has no type for, what JSON has.
+
+    Raises TypeError for a set, which has no order.
+    """
+    if type(value) in _KNOWN:
+        return value
+    if isinstance(value, set | frozenset):
+        raise TypeError("a set has no order: return a sorted list")
+    if isinstance(value, dict):
+        return {key if type(key) is str else _key(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return list(map(plain, value))
+    if isinstance(value, memoryview):
+        return bytes(value)
+    if getattr(getattr(value, "dtype", None), "kind", "") == "M":
+        exact = value.astype("datetime64[us]")
+        if not np.all((exact == value) | np.isnat(value)):
+            raise ValueError("a time with parts of a microsecond")
+        value = exact
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, Enum):
+        return plain(value.value)
+    return value if isinstance(value, tuple(_KNOWN)) else to_jsonable_python(value)
+
+
+def _key(key: Any) -> str:
+    [found] = to_jsonable_python({key: None})
+    return str(found)
 
 
 def schema_of(answers: Answers, names: list[str], said: Mapping[str, pa.Field]) -> pa.Schema:
@@ -52,10 +129,10 @@ def schema_of(answers: Answers, names: list[str], said: Mapping[str, pa.Field]) 
 
 def to_table(answers: Answers, schema: pa.Schema) -> pa.Table:
     """Return the answers as columns. Raises one of UNFIT when they do not fit."""
-    unknown = {key for answer in answers for key in answer} - set(schema.names)
-    if unknown:
+    if unknown := set[str]().union(*answers) - set(schema.names):
         raise ValueError(f"the model's answer has the key {min(unknown)!r}, which its first answers did not have")
-    return pa.table([answer_column([one.get(field.name) for one in answers], field) for field in schema], schema=schema)
+    columns = [[one.get(name) for one in answers] for name in schema.names]
+    return pa.table(list(map(answer_column, columns, schema)), schema=schema)
 
 
 def table_of_columns(columns: Mapping[str, Any], schema: pa.Schema) -> pa.Table | None:
@@ -94,6 +171,9 @@ def answer_field(name: str, values: Sequence[Any]) -> pa.Field:
 
 def answer_column(values: Sequence[Any], field: pa.Field) -> pa.Array:
     """Return answers as a column. Raises one of UNFIT when one of them would be changed."""
+    kinds = set(map(type, values)) - {type(None)}
+    if len(kinds) == 1 and _TYPES.get(*kinds) == field.type:
+        return pa.array(values, field.type)
     if types.is_list(field.type) and types.is_floating(field.type.value_type):
         # Vectors, of which there may be many numbers.
         found = pa.array(values, field.type)
@@ -130,23 +210,40 @@ class Outcome:
         self.rows, self.bad = rows, dict[int, str]()
         self._schema = schema
         self._tables: list[pa.Table] = [schema.empty_table()]
+        self._answers: Answers = []
+        self._places: list[int] = []
+        # Columns of many rows are made faster; but a model may fill the same array anew for its next batch.
+        self._enough = 1 if any(map(types.is_nested, schema.types)) else ANSWERS_AT_ONCE
 
     def add(self, batch: Sequence[int], answers: Answers | pa.Table) -> None:
-        """Add the answers for a batch of the sorted texts; those that do not fit the columns are bad rows."""
+        """Add the answers for a batch of the sorted texts."""
         if isinstance(answers, pa.Table):
+            self.convert()
             self._tables.append(answers)
             return
+        self._answers += answers
+        self._places += batch
+        if len(self._answers) >= self._enough:
+            self.convert()
+
+    def convert(self) -> None:
+        """Make columns of the answers so far; those that do not fit them are bad rows."""
+        answers, places = self._answers, self._places
+        self._answers, self._places = [], []
+        self._convert(answers, places)
+
+    def _convert(self, answers: Answers, places: list[int]) -> None:
         try:
             self._tables.append(to_table(answers, self._schema))
             return
         except UNFIT as error:
             reason = f"the model's answer does not fit: {' '.join(str(error).split())[:300]}"
         if len(answers) == 1:
-            self.bad[batch[0]] = reason
+            self.bad[places[0]] = reason
             return
         middle = len(answers) // 2
-        self.add(batch[:middle], answers[:middle])
-        self.add(batch[middle:], answers[middle:])
+        self._convert(answers[:middle], places[:middle])
+        self._convert(answers[middle:], places[middle:])
 
     def table(self) -> pa.Table:
         """Return the results of all texts but the bad ones."""
