@@ -139,15 +139,20 @@ def _refuse(reason: str) -> int:
     return COULD_NOT_RUN
 
 
-def _explain(code: str) -> int:
+def _explain(asked: str) -> int:
     from .explain import explain
+    from .host import Host
+    from .platforms import detect
 
+    env = dict(os.environ)
     try:
-        _say(explain(code))
+        _say(explain(asked, detect(Host(env.get("GPU_SMOKE_ROOT", "")), env).names))
     except KeyError:
-        more = "; NVIDIA lists every Xid at https://docs.nvidia.com/deploy/xid-errors" if "xid" in code.lower() else ""
-        said = f"gpu-smoke: nothing here explains {code!r}: `gpu-smoke --explain all` lists our codes; 802, nvml:15, "
-        _say(f"{said}CUDA_ERROR_NO_DEVICE, a layer's name and a message are explained too{more}\n", sys.stderr)
+        more = "https://docs.nvidia.com/deploy/xid-errors" if "xid" in asked.lower() else "docs/gpu-stack.md"
+        said = (
+            f"gpu-smoke: {asked!r} is unknown here: pass a finding (GS502), a number (802, nvml:15, xid:79), a name, "
+        )
+        _say(f"{said}a layer or an error message; `all` lists every finding. See also {more}\n", sys.stderr)
         return WRONG_USE
     return PASS
 

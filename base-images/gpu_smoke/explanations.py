@@ -152,7 +152,7 @@ ON_GPU = {2: "GS706", 46: "GS313", 209: "GS701", 214: "GS711", 218: "GS714", 220
 def explain_gpu_failure(context: Context, rc: int, seen: str, fallback: str, **details: Any) -> list[Finding]:
     """Return what explains a failed call after the driver's start, the likeliest first."""
     told = f"{seen}; NVML: {users(context)}" if rc in (2, 46) and users(context) else seen
-    found = explain_init_failure(context, rc, told) or _mps_limit(context, rc, told) or _by_nodes(context, rc, told)
+    found = explain_init_failure(context, rc, told) or _by_nodes(context, rc, told)
     if not found and rc in (803, 804):
         found = [mismatch(context, rc, told, context.fact("user-driver", "path", ""))]
     if found:
@@ -161,13 +161,6 @@ def explain_gpu_failure(context: Context, rc: int, seen: str, fallback: str, **d
         return [imex]
     code = ON_GPU.get(rc, fallback)
     return [finding(context, code, told, "error", **{"value": rc, "meaning": meaning("cuda", rc), **details})]
-
-
-def _mps_limit(context: Context, rc: int, seen: str) -> list[Finding]:
-    limit = context.env.get("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "")
-    if rc != 2 or not limit:
-        return []
-    return [finding(context, "GS326", f"{seen}; CUDA_MPS_PINNED_DEVICE_MEM_LIMIT={limit}", "error", value=limit)]
 
 
 def _by_nodes(context: Context, rc: int, seen: str) -> list[Finding]:
@@ -194,10 +187,8 @@ def explain_death(context: Context, fault: dict[str, Any], path: str, late: str,
 
 
 def _not_ready(context: Context, seen: str) -> Finding:
-    """Tell the reasons of 802 apart: confidential computing, a fabric that comes up, no Fabric Manager."""
+    """Tell the reasons of 802 apart: a fabric that comes up, no Fabric Manager."""
     facts = context.facts.get("nvml", {})
-    if facts.get("confidential") and not facts.get("confidential_ready"):
-        return finding(context, "GS320", f"{seen}; NVML: confidential computing is on, the GPUs are not released")
     states = {device["fabric"] for device in facts.get("devices") or [] if "fabric" in device}
     if 2 in states:
         return hardware.fabric_in_progress(context, f"{seen}; NVML: the fabric's probe is in progress")

@@ -26,7 +26,7 @@ def facts(context: Context) -> Facts:
         "oom_kills": oom_kills(host),
         "uvm_disable_hmm": host.read("/sys/module/nvidia_uvm/parameters/uvm_disable_hmm"),
         "uvm_major": kernel_numbers(context).get("nvidia-uvm"), "ib_umad": host.exists("/sys/module/ib_umad"),
-        "imex_channels": host.names("/dev/nvidia-caps-imex-channels"), "efa": _efa(context),
+        "imex_channels": host.names("/dev/nvidia-caps-imex-channels"),
         "pci": _pci(context), "listed": _listed(context), "caps": host.names("/dev/nvidia-caps"),
         "mig_caps": mig_caps, "refused_caps": _refused_caps(context, mig_caps), "mps": _mps(context),
     }  # fmt: skip
@@ -40,13 +40,6 @@ def _limit(kind: int) -> int | None:
 def _number(text: str | None) -> int | None:
     value = (text or "").strip()
     return int(value) if value.isdigit() and int(value) < 1 << 60 else None
-
-
-def _efa(context: Context) -> list[str]:
-    """Return AWS's EFA network devices by name."""
-    base = "/sys/class/infiniband"
-    drivers = {name: context.host.path(f"{base}/{name}/device/driver") for name in context.host.names(base)}
-    return [name for name, link in drivers.items() if os.path.basename(os.path.realpath(link)) == "efa"]
 
 
 def _pci(context: Context) -> list[Facts]:

@@ -20,12 +20,6 @@ class Mask(NamedTuple):
         """Entries that name MIG instances."""
         return [entry for entry in self.entries if entry.startswith("MIG-")]
 
-    @property
-    def mixed(self) -> bool:
-        """Say whether GPUs are named by number and by UUID: whether two are one GPU, only CUDA's order tells."""
-        uuids = [entry for entry in self.entries if entry.startswith("GPU-")]
-        return bool(uuids) and any(entry.isdigit() for entry in self.entries)
-
 
 def parse(value: str | None, gpus: list[str] | None = None) -> Mask:
     """Read the variable; ``gpus`` are the UUIDs of all GPUs in order when NVML could list them.

@@ -51,10 +51,15 @@ class Row(NamedTuple):
         same_major = [entry.get("min") for pair, entry in known.items() if pair and pair[0] == cuda // 1000]
         return next((branch for branch in same_major if isinstance(branch, int)), None)
 
-    def full_driver_of(self, cuda: int) -> int | None:
-        """Return the driver branch that came with a CUDA, None where the catalogue does not know it."""
-        entry = self._cuda_drivers().get(f"{cuda // 1000}.{cuda % 1000 // 10}", {})
-        return entry.get("full") if isinstance(entry.get("full"), int) else None
+    def older_image(self, driver: str) -> str:
+        """Return how to get the image for an older driver, such as ``535.183.01``, as a part of a fix line."""
+        have, _ = version_pair(driver) or (0, 0)
+        older = {entry["min"]: version for version, entry in self._cuda_drivers().items() if "min" in entry}
+        branch = max((low for low in older if low <= have and low < (self.driver_min or 0)), default=0)
+        if not branch:
+            return "use an image of an older CUDA"
+        image = f"{self.text('framework')}-cu{older[branch].partition('.')[0]}"
+        return f"use the image {image} for driver {branch} and newer: `scripts/update --answer gpu_driver={branch}`"
 
     def _cuda_drivers(self) -> dict[str, dict[str, Any]]:
         table = self.data.get("cuda_drivers")

@@ -91,6 +91,7 @@ def finding(context: Context, code: str, evidence: str = "", severity: str = "",
     node = context.env.get("SLURMD_NODENAME") or os.uname().nodename
     known = {
         "full": context.row.full_driver,
+        "older": context.row.older_image(context.fact("kernel-module", "version") or ""),
         "node": node,
         "uvm_major": context.fact("device-nodes", "uvm_major") or "<number of nvidia-uvm>",
         **{name: _shown(context, value) for name, value in details.items()},

@@ -67,16 +67,11 @@ THREADS = [
          "driver-init", "/usr/local/cuda-12.8/compat", "9"),
     Case("open-modules-901", "cuInit gives 3 in every program, nvidia-smi works; HMM is on",
          lambda m: hmm(m.good()).set(CUINIT_RC=3), "GS330", "driver-init", "uvm_disable_hmm=1"),
-    Case("open-modules-901-no-device", "CUDA has no device, nvidia-smi lists it; HMM is on",
-         lambda m: hmm(m.good()).set(CUINIT_RC=100), "GS330", "driver-init", "uvm_disable_hmm=1"),
     Case("open-modules-947", "cuInit gives 3 in a container whose /sys does not tell",
          lambda m: m.good().set(CUINIT_RC=3), "GS302", "driver-init", "uvm_disable_hmm=1"),
     Case("open-modules-872", "RTX 5090 under the proprietary module: No devices were found",
          lambda m: card(opens(m, 5, "nvidia0").set(CUINIT_RC=100, NVML_COUNT=0), "0x2b85")
          .file("/proc/driver/nvidia/version", PROPRIETARY), "GS125", "device-nodes", "open kernel module"),
-    Case("open-modules-872-nodes-open", "the same where the node opens and CUDA gives 100",
-         lambda m: card(m.good().set(CUINIT_RC=100, NVML_COUNT=0), "0x2b85").file("/proc/driver/nvidia/version",
-         PROPRIETARY), "GS125", "driver-init", "open kernel module"),
     Case("open-modules-862", "RTX 5090 under the open module: the firmware gives no room",
          lambda m: card(opens(m, 5, "nvidia0").set(CUINIT_RC=100, NVML_COUNT=0), "0x2b85"), "GS126", "device-nodes",
          "Above 4G Decoding"),
@@ -129,14 +124,5 @@ THREADS = [
          lambda m: m.good().set(ECC=3, RECOVERY=4), "GS410", "nvml", "Let running work end", exit=0, cause=False),
     Case("fabric-degraded", "the fabric has less bandwidth", lambda m: m.good().set(FABRIC=3, FABRIC_HEALTH=0x1A9),
          "GS419", "nvml", "degraded bandwidth", exit=0, cause=False),
-    Case("efa-without-plugin", "EFA devices and no plugin for NCCL", lambda m: efa(m.good()), "GS907", "collective",
-         "aws-ofi-nccl", exit=0, cause=False),
 ]
 # fmt: on
-
-
-def efa(m: Machine) -> Machine:
-    """AWS's network device."""
-    folder = m.file("/sys/class/infiniband/rdmap0s6/device/vendor", "0x1d0f\n").parent
-    (folder / "driver").symlink_to("../../../../bus/pci/drivers/efa")
-    return m

@@ -44,7 +44,7 @@ def header_of(function: str) -> str:
 def record(machine: Machine) -> list[Call]:
     """Walk a machine with two GPUs, and one whose driver does not start; return the calls, equal ones once."""
     file = machine.home / "calls.jsonl"
-    machine.good().set(COUNT=2, CONFIDENTIAL=1, MIG=1, MIG_INSTANCES=1, FABRIC=3)
+    machine.good().set(COUNT=2, MIG=1, MIG_INSTANCES=1, FABRIC=3)
     machine.variables(RECORD_CALLS=str(file)).python_path.append(HERE / "recorder")
     result = machine.run("--require", "framework")
     assert result.code == 0, result.text + result.errors

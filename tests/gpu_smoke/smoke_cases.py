@@ -18,7 +18,7 @@ CUDA_CODES = [
     (100, "GS328", "nvidia-modprobe -u"),
     (101, "GS314", "nvidia-smi -L"), (304, "GS303", "device nodes"), (802, "GS308", "nvidia-fabricmanager"),
     (803, "GS310", "Reboot"), (804, "GS311", "update the host driver"), (999, "GS312", "nvidia_uvm"),
-    (2, "GS315", "2 means: no memory"),
+    (2, "GS315", "2 means: no GPU memory"),
 ]  # fmt: skip
 NVML_CODES = [
     (4, "GS401", "modes of /dev/nvidia"), (9, "GS402", "modprobe nvidia"), (12, "GS403", "Reinstall the driver"),

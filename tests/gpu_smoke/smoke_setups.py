@@ -144,9 +144,9 @@ def shadowed_jitlink(m: Machine) -> object:
     return m.path.insert(0, old)
 
 
-def second_copy(m: Machine, soname: str, kind: str = "toolkit") -> object:
+def second_copy(m: Machine, soname: str, folder: str = "other") -> object:
     m.good()
-    other = m.library(kind, m.home / "other", soname, on_path=False)
+    other = m.library("toolkit", m.home / folder, soname, on_path=False)
     return m.variables(FAKE_TORCH_PRELOAD=f"{m.home}/toolkit/{soname.replace('_ops', '')}:{other}")
 
 
@@ -184,6 +184,15 @@ def models(m: Machine) -> object:
 def model_case(name: str, what: str, model: str, code: str, fix: str, number: str = "") -> Case:
     args = ("--require", "model", "--model", f"smoke_models:{model}", "--timeout", "3" if model == "Hangs" else "30")
     return Case(name, what, models, code, "model", fix, number, args)
+
+
+GIVEN = ("--require", "model", "--model", "smoke_models:Given")
+
+
+def raising(m: Machine, error: str) -> object:
+    """A model that raises an error on the GPU."""
+    models(m)
+    return m.variables(GIVEN_CPU="[1.0]", GIVEN_CUDA=f'exec("raise RuntimeError({error!r})")')
 
 
 def bare_docker(m: Machine, where: str) -> object:

@@ -74,7 +74,6 @@ HARMLESS = {
     "mps-runs": lambda m: m.good().variables(CUDA_MPS_PIPE_DIRECTORY="/tmp/mps").file("/tmp/mps/control"),
     "exclusive-and-free": lambda m: m.good().set(COMPUTE_MODE=3),
     "fabric-up": lambda m: m.good().set(FABRIC=3),
-    "confidential-and-released": lambda m: m.good().set(CONFIDENTIAL=1, CONFIDENTIAL_READY=1),
     "without-uvm": lambda m: without(m, "nvidia-uvm"),
     "compat-that-fits": compat_that_fits,
     "newer-driver": lambda m: m.good().kernel("610.43.02").driver("610.43.02").set(CUDA_VERSION=13030),

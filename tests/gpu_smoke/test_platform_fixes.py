@@ -60,8 +60,8 @@ ONLY_AT = {
     "GS117": ("slurm",), "GS118": ("gvisor",),
     "GS224": ("wsl",), "GS329": ("wsl",),
 }  # fmt: skip
-# Of what only servers have: NVSwitch, MIG, vGPU, confidential computing. Neither Windows nor a Jetson shows them.
-OF_SERVERS = {"GS120", "GS125", "GS126", "GS128", "GS301", "GS308", "GS320", "GS321", "GS324", "GS325", "GS330",
+# Of what only servers have: NVSwitch, MIG, vGPU. Neither Windows nor a Jetson shows them.
+OF_SERVERS = {"GS120", "GS125", "GS126", "GS128", "GS301", "GS308", "GS321", "GS324", "GS325", "GS330",
               "GS331", "GS332", "GS419"}  # fmt: skip
 # Read after these words, a line tells what somebody else does.
 HANDED_ON = re.compile(r"administrators?\b.*", re.S)

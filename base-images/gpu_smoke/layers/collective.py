@@ -10,14 +10,13 @@ from ..calls import Api, CallFailed, open_library
 from ..isolate import Facts, Session
 from ..numbers import named
 from ..spec import LayerSpec
-from ..verdicts import SKIP, Context, Finding, Layer, finding
+from ..verdicts import SKIP, Context, Layer, finding
 from . import matrix_product, runtime
 from .kernels import usable
 
 NAME, TITLE, LEVEL = "collective", "several GPUs", "gpu"
 ENOUGH_SHM = 1 << 30
 ELEMENTS = 1024
-NET_PLUGINS = ("libnccl-net.so", "libnccl-net-ofi.so")
 FLOAT32, SUM = 7, 0
 
 
@@ -25,9 +24,6 @@ def probe(context: Context, session: Session) -> Facts:
     """Facts: ``gpus``, and with two or more ``rc``, ``call``, ``wrong`` (wrong values over all GPUs)."""
     count = usable(context)
     facts: Facts = {"gpus": count}
-    if context.fact("device-nodes", "efa"):
-        tried = (open_library(context, session, name).facts for name in NET_PLUGINS)
-        facts["net_plugin"] = next((one["path"] for one in tried if one["loaded"]), "")
     if count < 2:
         return facts
     facts.update(rc=0, call="", wrong=0)
@@ -91,19 +87,10 @@ def evaluate(context: Context) -> Layer:
         layer.findings.append(hardware.without_imex(context, told) or finding(context, "GS902", told))
     if facts.get("wrong"):
         layer.findings.append(finding(context, "GS903", f"{facts['wrong']} of {gpus * ELEMENTS} values are wrong"))
-    layer.findings += _without_efa(context, facts)
     layer.summary = f"all-reduce over {gpus} GPUs is right" if gpus > 1 else "one GPU, nothing to reduce"
     if "absent" in facts:
         _without_nccl(context, layer, gpus, facts["absent"])
     return layer.settle()
-
-
-def _without_efa(context: Context, facts: Facts) -> list[Finding]:
-    """Say that NCCL has no plugin for AWS's network; one node needs none."""
-    devices = context.fact("device-nodes", "efa") or []
-    if not devices or facts.get("net_plugin") != "":
-        return []
-    return [finding(context, "GS907", f"EFA devices: {', '.join(devices[:4])}; no libnccl-net.so")]
 
 
 def _without_nccl(context: Context, layer: Layer, gpus: int, error: str) -> None:

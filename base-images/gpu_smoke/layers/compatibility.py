@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
-from ..drivers import branch, file_version, in_folder, number
-from ..isolate import Facts
-from ..row import to_driver, version_pair
+from ..drivers import branch, file_version, number
+from ..row import version_pair
 from ..spec import ALL, LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, finding
 from .driver_init import cuda_text
@@ -34,30 +31,21 @@ def evaluate(context: Context) -> Layer:
         return layer.settle()
     if runtime <= 0:
         layer.state, layer.summary = SKIP, "not judged: there is no CUDA runtime"
-        layer.findings += _branches(context, runtime, False)
+        layer.findings += _too_old(context)
         return layer.settle()
     kernel, own = context.fact("kernel-module", "version") or "", file_version(context.fact("user-driver", "path", ""))
     forward = bool(kernel and own and number(own) > number(kernel))
     kind = verdict(runtime, driver, forward)
     refused = 0 if unused(context) else context.fact("runtime", "count_rc")
-    if kind != "broken" and refused in (35, 36):
+    if refused in (35, 36):
         layer.state, layer.summary = SKIP, f"not judged: the runtime refuses the driver ({refused})"
         return layer.settle()
-    folder = context.host.shown(os.path.dirname(context.fact("user-driver", "path", "")))
-    details: Facts = {"runtime": cuda_text(runtime), "driver_major": driver // 1000, "folder": folder,
-                      "to_driver": to_driver(context.row, runtime)}  # fmt: skip
     versions = f"runtime {cuda_text(runtime)}, driver {cuda_text(driver)}"
     evidence = f"{versions}, kernel module {kernel or '?'}, libcuda {own or '?'}"
-    came_with, compat = context.row.full_driver_of(runtime), context.fact("user-driver", "path", "")
-    if in_folder(compat, "compat") and kind != "broken" and came_with and (branch(kernel) or 0) >= came_with:
-        told = f"{evidence}; CUDA {cuda_text(runtime)} came with branch {came_with}"
-        layer.findings.append(finding(context, "GS517", told, **details))
-        forward = False
-    code = {"minor": "GS512", "forward": "GS513", "broken": "GS511"}.get(kind)
-    if code:
-        severity = "" if code != "GS511" else ("warning" if _proven(context) else "error")
-        layer.findings.append(finding(context, code, evidence, severity, **details))
-    layer.findings += _branches(context, runtime, forward)
+    if code := {"minor": "GS512", "forward": "GS513"}.get(kind):
+        layer.findings.append(finding(context, code, evidence, runtime=cuda_text(runtime)))
+    if not forward:
+        layer.findings += _too_old(context)
     layer.version, layer.summary = kind, f"{kind}{_proof(context, kind)}: {evidence}"
     return layer.settle()
 
@@ -82,19 +70,12 @@ def _ran(context: Context, kernel: str) -> bool:
     return bool(devices) and all(device.get(kernel, {}).get("rc") == 0 for device in devices)
 
 
-def _branches(context: Context, runtime: int, forward: bool) -> list[Finding]:
-    """Compare the kernel module's branch with the CUDA major's minimum and the image's floor."""
-    have = branch(context.fact("kernel-module", "version") or "")
-    if have is None or forward:
+def _too_old(context: Context) -> list[Finding]:
+    """Compare the kernel module's branch with the oldest that the image runs on."""
+    version, oldest = context.fact("kernel-module", "version") or "", context.row.driver_min
+    if not oldest or (branch(version) or oldest) >= oldest:
         return []
-    found, evidence = [], f"kernel module {context.fact('kernel-module', 'version')}"
-    minimum, floor = context.row.oldest_driver(runtime), context.row.driver_min
-    if minimum and have < minimum:
-        severity, to = "warning" if _proven(context) else "error", to_driver(context.row, runtime)
-        found.append(finding(context, "GS514", evidence, severity, to_driver=to))
-    if floor and have < floor:
-        found.append(finding(context, "GS516", evidence, minimum=floor))
-    return found
+    return [finding(context, "GS516", f"kernel module {version}", to_driver=f" to branch {oldest} or newer")]
 
 
 def _proven(context: Context) -> bool:

@@ -224,10 +224,7 @@ def _no_device(context: Context, rc: int, evidence: str) -> Finding:
     listed = context.fact("nvml", "count")
     told = f"; NVML lists {listed}" if listed is not None and not context.fact("nvml", "rc") else ""
     if rc != 101 and listed and _own_node(context) and not context.platform.wsl:
-        if hardware.hmm(context) and not masked.mixed:
-            return _hmm(context, seen + told)
-        mixed = "; the mask has a number and a UUID, which may be one GPU: CUDA sees none then" if masked.mixed else ""
-        return finding(context, "GS328", seen + told + mixed)
+        return _hmm(context, seen + told) if hardware.hmm(context) else finding(context, "GS328", seen + told)
     return finding(context, "GS314" if rc == 101 else "GS306", seen + told)
 
 

@@ -17,6 +17,7 @@ from ..policy import FRAMEWORKS
 from ..spec import ALL, LayerSpec
 from ..verdicts import SKIP, Context, Finding, Layer, finding
 from . import kernel_compiler
+from .memory import room_left
 from .nodes import gpu_here
 
 NAME, TITLE, LEVEL = "framework", "framework", "framework"
@@ -24,6 +25,8 @@ ADAPTERS = {name: importlib.import_module(f"{__package__}.framework_{name}") for
 # Greatest difference between GPU and CPU by operation: TF32 keeps 10 bits and is on by default for convolutions (torch)
 # and for everything (TensorFlow), over sums of about 30 products of numbers near 1; bf16 keeps 7 bits.
 TOLERANCE = {"forward": 5e-2, "backward": 5e-2, "convolution": 5e-2, "bf16": 0.15}
+# Where a kernel of the program fails while those of gpu-smoke run.
+OF_THE_MODEL = {"GS911": "GS917", "GS913": "GS917"}
 # As much of a framework's own message as is kept: all of it, but for endless ones.
 MESSAGE = 3000
 
@@ -133,6 +136,7 @@ def evaluate(context: Context) -> Layer:
         layer.findings += _build(context, facts)
         if context.options.mode == "node":
             layer.findings += _on_gpu(context, facts)
+            layer.findings.sort(key=lambda found: found.code != "GS804")  # a GPU that is here before a list of others
         layer.summary = _summary(context, facts, layer)
     return layer.settle()
 
@@ -156,11 +160,15 @@ def explain_text(context: Context, fallback: str, text: str, **details: object) 
     told = loader.explain(context, text.split("ImportError: ")[-1].split("OSError: ")[-1], "")
     if told and fallback == "GS801":
         return told
+    left, full = room_left(context)
     known = {
+        r"out of memory|OOM when|RESOURCE_EXHAUSTED|_ALLOC_FAILED": "GS706" if full else "GS721",
+        r"illegal memory|device-side assert|launch failure|misaligned addr": OF_THE_MODEL.get(fallback, fallback),
         r"re-initialize CUDA in forked": "GS810", r"no kernel image is available": "GS804",
         r"unsupported toolchain": "GS702", r"not compiled with CUDA": "GS802",
     }  # fmt: skip
     code = next((code for pattern, code in known.items() if re.search(pattern, text, re.I)), fallback)
+    evidence = f"{evidence}; {left}" if code in ("GS706", "GS721") and left else evidence
     details = {"value": _capabilities(context), **details} if code == "GS804" else {"value": "this CUDA", **details}
     return finding(context, code, evidence, "error", **details)
 
@@ -186,10 +194,10 @@ def _build(context: Context, facts: Facts) -> list[Finding]:
         return found
     cuda, wanted = facts["cuda"], context.row.text("framework_version")
     if expected and str(cuda).split(".")[0] != str(expected[0]):
-        evidence = f"{name} is built for CUDA {cuda}, the row says {context.row.text('cuda')}"
+        evidence = f"{name} is built for CUDA {cuda}, image.json says {context.row.text('cuda')}"
         found.append(finding(context, "GS809", evidence, value=str(cuda)))
     if expected and wanted and facts["version"].split("+")[0] != wanted.split("+")[0]:
-        found.append(finding(context, "GS608", f"{name} is {facts['version']}, the row says {wanted}", value=name))
+        found.append(finding(context, "GS608", f"{name} is {facts['version']}, image.json says {wanted}", value=name))
     archs = facts.get("archs") or []
     if expected and archs:
         promised = [f"sm_{c.replace('.', '')}" for c in context.row.capabilities("sass")]

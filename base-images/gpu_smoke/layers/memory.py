@@ -112,6 +112,21 @@ def evaluate(context: Context) -> Layer:
     return layer.settle()
 
 
+def room_left(context: Context) -> tuple[str, bool]:
+    """Return how much memory is free and who holds the rest, as evidence, and whether a GPU is nearly full."""
+    devices = [device for device in context.fact(NAME, "devices") or [] if "total" in device]
+    told = [f"{gpus.cuda_name(context, device['number'])}: {_free(device)}" for device in devices]
+    return "; ".join(filter(None, [*told, explanations.users(context)])), any(map(_nearly_full, devices))
+
+
+def _free(device: Facts) -> str:
+    return f"{device['free_before'] / MIB:.0f} of {device['total'] / MIB:.0f} MiB free"
+
+
+def _nearly_full(device: Facts) -> bool:
+    return bool(device["free_before"] < NEARLY_FULL * device["total"])
+
+
 def _judge_device(context: Context, device: Facts) -> list[Finding]:
     where = gpus.cuda_name(context, device["number"])
     if device["rc"]:
@@ -125,8 +140,8 @@ def _judge_device(context: Context, device: Facts) -> list[Finding]:
     if len(steps) == CYCLES and all(0.9 * size <= step <= 2.2 * size for step in steps):
         evidence = f"{where}: {lost[-1] / MIB:.0f} MiB less free memory after {len(lost)} tests of {size / MIB:.0f} MiB"
         found.append(finding(context, "GS707", evidence))
-    if device["free_before"] < NEARLY_FULL * device["total"]:
-        evidence = f"{where}: {device['free_before'] / MIB:.0f} of {device['total'] / MIB:.0f} MiB free"
+    if _nearly_full(device):
+        evidence = f"{where}: {_free(device)}"
         found.append(finding(context, "GS706", "; ".join(filter(None, [evidence, explanations.users(context)]))))
     return found
 

@@ -22,10 +22,6 @@ CODES = {4: "GS401", 8: "GS413", 9: "GS402", 11: "GS414", 12: "GS403", 14: "GS41
 MOST_DEVICES = 64
 
 
-class _Confidential(ctypes.Structure):
-    _fields_ = (("environment", ctypes.c_uint), ("feature", ctypes.c_uint), ("tools", ctypes.c_uint))
-
-
 def probe(context: Context, session: Session) -> Facts:
     """Facts: those of ``open_library``, ``rc`` of nvmlInit, ``driver``, ``count``, ``devices``."""
     library, facts = open_library(context, session, SONAME)
@@ -42,22 +38,8 @@ def probe(context: Context, session: Session) -> Facts:
         facts["count_rc"] = api.code("nvmlDeviceGetCount_v2", ctypes.byref(count))
         facts["count"] = count.value
         facts["devices"] = [nvml_device.ask(api, n) for n in range(min(count.value, MOST_DEVICES))]
-        facts.update(_confidential(api))
         api.code("nvmlShutdown")
     return facts
-
-
-def _confidential(api: Api) -> Facts:
-    """Return whether confidential computing is on, and whether its GPUs were released for work."""
-    state, ready = _Confidential(), ctypes.c_uint(1)
-    if not _has(api, "nvmlSystemGetConfComputeState", ctypes.byref(state)) or not state.feature:
-        return {}
-    known = _has(api, "nvmlSystemGetConfComputeGpusReadyState", ctypes.byref(ready))
-    return {"confidential": True, "confidential_ready": bool(ready.value) or not known}
-
-
-def _has(api: Api, name: str, *args: object) -> bool:
-    return not api.missing((name,)) and api.code(name, *args) == 0
 
 
 def evaluate(context: Context) -> Layer:
@@ -70,7 +52,7 @@ def evaluate(context: Context) -> Layer:
         layer.findings.append(fault_finding(context, facts["fault"], SONAME))
     elif not facts.get("loaded"):
         layer.state, layer.summary = SKIP, "not here"
-        if here and not context.platform.jetson:
+        if here and not context.platform.jetson and context.fact("user-driver", "loaded"):  # else that is the cause
             layer.findings.append(finding(context, "GS408", facts.get("error", ""), reason=facts.get("error", "")))
     else:
         layer.findings += _health(context, facts)

@@ -109,7 +109,7 @@ def _row_fits(context: Context, facts: Facts) -> list[Finding]:
     version = facts.get("runtime_version") or 0
     if context.row.cuda and context.row.cuda != (version // 1000, version % 1000 // 10):
         wanted = ".".join(str(part) for part in context.row.cuda)
-        evidence = f"cudart is {cuda_text(version)} from {facts.get('path')}, the row says {wanted}"
+        evidence = f"cudart is {cuda_text(version)} from {facts.get('path')}, image.json says {wanted}"
         return [finding(context, "GS608", evidence, value="cudart")]
     return []
 

@@ -7,6 +7,7 @@ import functools
 import os
 import re
 from collections.abc import Callable
+from importlib import metadata
 from typing import Any, NamedTuple
 
 from .. import explanations, loaded, loader
@@ -18,7 +19,7 @@ from ..verdicts import SKIP, Context, Finding, Layer, fault_finding, finding
 from . import matrix_product, runtime
 from .user_driver import BAD_FILES
 
-LEVEL = "gpu"
+LEVEL, NOT_NEEDED = "gpu", "not installed, and this image does not need it"
 
 
 class Library(NamedTuple):
@@ -123,8 +124,8 @@ def evaluate(context: Context, library: Library) -> Layer:
         place = layer.path or library.title
         layer.findings.append(explanations.explain_death(context, facts["fault"], place, "GS612", value=library.title))
     elif not facts.get("loaded"):
-        layer.state, layer.summary = SKIP, "not installed, not promised"
         layer.findings += _not_loaded(context, library, facts, promised)
+        layer.state, layer.summary = SKIP, "" if layer.findings else NOT_NEEDED
     else:
         layer.findings += _loaded(context, library, facts)
         layer.summary = _summary(context, library, facts, layer)
@@ -193,7 +194,7 @@ def _row_fits(context: Context, library: Library, facts: Facts) -> list[Finding]
     wanted, have = context.row.text(library.family), facts.get("version", "")
     parts = _numbers(wanted)[:3]
     if wanted and have and _numbers(have)[: len(parts)] != parts:
-        evidence = f"{library.title} is {have} from {facts.get('path')}, the row says {wanted}"
+        evidence = f"{library.title} is {have} from {facts.get('path')}, image.json says {wanted}"
         return [finding(context, "GS608", evidence, value=library.title)]
     built, runs = facts.get("cudart") or 0, context.fact("runtime", "runtime_version") or 0
     if built and runs and built // 1000 != runs // 1000:
@@ -215,10 +216,10 @@ def probe_copies(context: Context, session: Session) -> Facts:
 
 
 def judge_copies(context: Context) -> Layer:
-    """Look for one family from two folders, bare and after the framework's import."""
+    """Look for one family from two folders: by the loader alone, and after the framework's import."""
     layer = Layer(COPIES, COPIES_TITLE, LEVEL)
     worlds = {
-        "bare": context.fact(COPIES, "libraries") or [],
+        "loaded by name": context.fact(COPIES, "libraries") or [],
         "after import": context.fact("framework", "libraries") or [],
     }
     fault: Any = context.fact(COPIES, "fault")
@@ -229,20 +230,29 @@ def judge_copies(context: Context) -> Layer:
         for family, folders in loaded.duplicates(libraries).items():
             if family == "cuda" and all("/wsl/" in f"{folder}/" for folder in folders):
                 continue  # WSL's libcuda.so.1 is a loader that brings the driver's own from another folder
-            code, names = "GS605" if family.startswith("cudnn") else "GS604", " and ".join(folders)
+            code, names = "GS605" if family.startswith("cudnn") else "GS604", " and ".join(map(_owned, folders))
             layer.findings.append(finding(context, code, f"{world}: {family} from {names}"))
         for entry in libraries:
             if entry.deleted and entry.family != "cuda":
                 layer.findings.append(finding(context, "GS610", f"{world}: {entry.path}", path=entry.path))
     moved = [entry for entry in _elsewhere(*worlds.values()) if not all("/wsl/" in f"{one}/" for one in entry[1:])]
     if moved:
-        families, places = ", ".join(entry[0] for entry in moved), sorted({entry[2] for entry in moved})
+        families, places = ", ".join(entry[0] for entry in moved), sorted({_owned(entry[2]) for entry in moved})
         evidence = f"{families}: after import from {', '.join(places[:3])}; the loader finds others"
         layer.findings.append(finding(context, "GS611", evidence, value=families, folders=" and ".join(places[:3])))
     layer.summary = (
         ", ".join(f"{len(entries)} {world}" for world, entries in worlds.items() if entries) or "none loaded"
     )
     return layer.settle()
+
+
+def _owned(folder: str) -> str:
+    """Name the Python package that installed a folder's libraries, where one did (``pip show -f``)."""
+    root, site, inside = folder.partition("/site-packages/")
+    for package in metadata.distributions(path=[root + site]) if site else ():
+        if f"\n{inside}/" in f"\n{package.read_text('RECORD')}":
+            return f"{folder} (package {package.name})"
+    return folder
 
 
 def _elsewhere(bare: list[Facts], later: list[Facts]) -> list[tuple[str, str, str]]:

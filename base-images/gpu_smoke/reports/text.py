@@ -6,10 +6,10 @@ import textwrap
 from typing import Any
 
 from ..gpus import described
+from ..layers.toolkit import NOT_NEEDED
 from .build import counts
 
 WIDTH = 80
-NOT_PROMISED = "not installed, not promised"
 NAME_WIDTH = 26
 COLOURS = {"pass": "32", "fail": "31;1", "blocked": "33", "skip": "90", "cause": "31;1", "fix": "32", "dim": "90"}
 GLYPHS = {"pass": "✓", "fail": "✗", "blocked": "·", "skip": "-", "up": "│", "top": "┌", "end": "└"}
@@ -45,13 +45,13 @@ def render(report: dict[str, Any], paint: Paint) -> str:
         lines += _told("cause", report["cause"], paint)
     lines += _others(report, paint)
     lines += _gpus(report["gpus"], paint)
-    shown = [layer for layer in report["layers"] if layer["summary"] != NOT_PROMISED]
+    shown = [layer for layer in report["layers"] if layer["summary"] != NOT_NEEDED]
     for number, layer in enumerate(reversed(shown)):
         edge = "top" if number == 0 else ("end" if number == len(shown) - 1 else "up")
         lines += _row(layer, paint, edge)
-    folded = [layer["title"] for layer in report["layers"] if layer["summary"] == NOT_PROMISED]
+    folded = [layer["title"] for layer in report["layers"] if layer["summary"] == NOT_NEEDED]
     if folded:
-        lines += _wrapped("  not here", f"{', '.join(folded)}: {NOT_PROMISED}", paint, "dim")
+        lines += _wrapped("  not here", f"{', '.join(folded)}: {NOT_NEEDED}", paint, "dim")
     lines.append(_last(report, paint))
     return paint.safe("\n".join(lines) + "\n")
 
@@ -107,7 +107,7 @@ def _told(kind: str, found: dict[str, Any], paint: Paint) -> list[str]:
     layer = f" (layer {found['layer']})" if "layer" in found else ""
     lines = _wrapped(f"{label} {found['code']}", f"{found['title']}{layer}", paint, kind)
     if found["evidence"]:
-        lines += _wrapped("  seen", found["evidence"], paint, "dim")
+        lines += _wrapped("  evidence", found["evidence"], paint, "dim")
     lines += _wrapped("  fix", found["fix"], paint, "fix")
     if found.get("apart"):
         lines += _wrapped("  check", found["apart"], paint, "dim")
@@ -120,11 +120,13 @@ def _wrapped(label: str, text: str, paint: Paint, kind: str) -> list[str]:
 
 
 def _others(report: dict[str, Any], paint: Paint) -> list[str]:
+    """Return the other findings, but not those that the cause explains: of blocked layers, and the same seen again."""
     lines = []
     cause = report["cause"] or {}
     for layer in report["layers"]:
-        for found in layer["findings"]:
-            same = (found["code"], found["evidence"]) == (cause.get("code"), cause.get("evidence"))
+        for found in layer["findings"] if not layer["blocked_by"] else []:
+            elsewhere = layer["name"] != cause.get("layer")
+            same = found["code"] == cause.get("code") and (elsewhere or found["evidence"] == cause["evidence"])
             if not same and (found["severity"] != "info" or layer["state"] == "pass"):
                 lines += _told(found["severity"], {**found, "layer": layer["name"]}, paint)
     return lines

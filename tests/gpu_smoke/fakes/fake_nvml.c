@@ -65,8 +65,6 @@ int nvmlDeviceGetFieldValues(void *device, int count, char *field) {
     memcpy(field + 28, &rc, 4), memcpy(field + 32, &action, 4);
     return 0;
 }
-int nvmlSystemGetConfComputeState(unsigned *state) { state[0] = state[1] = number("FAKE_CONFIDENTIAL", 0), state[2] = 0; return 0; }
-int nvmlSystemGetConfComputeGpusReadyState(unsigned *ready) { *ready = number("FAKE_CONFIDENTIAL_READY", 0); return 0; }
 int nvmlDeviceGetRemappedRows(void *device, unsigned *corrected, unsigned *uncorrected, unsigned *pending, unsigned *failed) {
     (void)device;
     *corrected = *uncorrected = 0, *pending = number("FAKE_ROWS_PENDING", 0), *failed = number("FAKE_ROWS_FAILED", 0);

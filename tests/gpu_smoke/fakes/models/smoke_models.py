@@ -25,15 +25,6 @@ class Differs(Model):
         return [{"label": "a", "vector": [x, x + (shift if n == 1 else 0)]} for n, x in enumerate(batch)]
 
 
-class FewerThanExamples(Model):
-    def predict(self, batch):
-        return list(batch)[:1]
-
-
-class AllowsAll(Differs):
-    tolerance = float("inf")
-
-
 class ChangesItsBatch(Model):
     examples = ([1.0], [2.5])
 
@@ -70,11 +61,6 @@ class Dies(Model):
 class Hangs(Model):
     def predict(self, batch):
         time.sleep(600)
-
-
-class Leaves(Model):
-    def predict(self, batch):
-        os._exit(0)
 
 
 class Given:
