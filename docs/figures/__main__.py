@@ -9,7 +9,6 @@ from docs.figures.blocks import ROOT, fill, pages
 
 MAKERS = {
     "image-states": catalogue.states,
-    "drivers": catalogue.drivers,
     "generations": catalogue.generations,
     "compatibility": catalogue.compatibility,
     "decisions": catalogue.decisions,
@@ -28,7 +27,7 @@ MAKERS = {
 # Pages leave out the rows of a company, which its site shows: so upstream's next release merges.
 IN_PAGES = MAKERS | {
     "image-states": partial(catalogue.states, own=False),
-    "drivers": partial(catalogue.drivers, own=False),
+    "generations": partial(catalogue.generations, own=False),
 }
 
 

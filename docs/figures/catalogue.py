@@ -20,7 +20,7 @@ GENERATIONS = {
     "9.0": ("Hopper", "H100, H200, GH200"),
     "10.0": ("Blackwell", "B200, GB200"),
     "10.3": ("Blackwell", "B300, GB300"),
-    "12.0": ("Blackwell", "RTX 50, RTX PRO"),
+    "12.0": ("Blackwell", "RTX 5090, other RTX 50, RTX PRO"),
 }
 
 
@@ -47,24 +47,9 @@ def states(own: bool = True) -> str:
     for row in rows(own):
         versions = [f"{title(row)} {row['framework_version']}"] if row["framework_version"] else []
         versions += [f"CUDA {row['cuda']}"]
-        lines.append([f"`{row['name']}`", ", ".join(versions), f"{row['driver_min']} or newer", row["end_of_life"]])
+        driver = f"{row['driver_min']} or newer ({row['driver_full']})"
+        lines.append([f"`{row['name']}`", ", ".join(versions), driver, row["end_of_life"]])
     return table(head, lines)
-
-
-def drivers(own: bool = True) -> str:
-    """Return which image runs on which driver branch: the branches are those that the catalogue knows."""
-    known = catalogue()["cuda_drivers"].values()
-    branches = sorted({entry[key] for entry in known for key in ("min", "full")})
-
-    def cell(row: dict[str, Any], branch: int) -> str:
-        return "no" if branch < row["driver_min"] else "runs" if branch < row["driver_full"] else "full"
-
-    lines: list[list[str]] = []
-    for branch in branches:
-        cells = [cell(row, branch) for row in rows(own)]
-        if not lines or cells != lines[-1][1:]:  # a branch like the one before needs no line
-            lines.append([f"{branch} or newer", *cells])
-    return table(["driver", *(f"`{row['name']}`" for row in rows(own))], lines)
 
 
 def number(capability: str) -> tuple[int, int]:
@@ -74,23 +59,27 @@ def number(capability: str) -> tuple[int, int]:
 
 
 def reach(row: dict[str, Any], capability: str) -> str:
-    """Return how a row serves a GPU: machine code runs upward within a major, intermediate code on all newer."""
+    """Return a row that serves a GPU, "" where it does not: machine code runs upward within a major, PTX on newer."""
     mine = number(capability)
     code = row["compute_capabilities"]
     if any(number(c)[0] == mine[0] and number(c) <= mine for c in code["sass"]):
-        return "yes"
-    if any(number(c) <= mine for c in code["ptx"]):
-        return f"compiled at the first start, driver {row['driver_full']}"
-    return "no"
+        return f"`{row['name']}`"
+    compiles = any(number(c) <= mine for c in code["ptx"])
+    return f"`{row['name']}` (compiles at the first start, driver {row['driver_full']})" if compiles else ""
 
 
-def generations() -> str:
-    """Return which image runs on which GPU."""
-    lines = [
-        [f"{name} {capability}: {examples}", *(reach(row, capability) for row in rows())]
-        for capability, (name, examples) in GENERATIONS.items()
-    ]
-    return table(["GPU", *(f"`{row['name']}`" for row in rows())], lines)
+def generations(own: bool = True) -> str:
+    """Return which images run on which GPUs; GPUs with the same images share a line."""
+    lines: list[list[str]] = []
+    for capability, (name, examples) in GENERATIONS.items():
+        gpu = f"{name} {capability} ({examples})"
+        served = [reach(row, capability) for row in rows(own)]
+        images = ", ".join(filter(None, served)) if "" in served or "(" in str(served) else "all"
+        if lines and lines[-1][1] == images:
+            lines[-1][0] += f", {gpu}"
+        else:
+            lines.append([gpu, images])
+    return table(["GPU, compute capability", "images"], lines)
 
 
 def compatibility() -> str:
