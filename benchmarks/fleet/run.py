@@ -68,7 +68,7 @@ def measure(count: int, jobs: int, pushes: bool) -> dict[str, object]:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--push", type=int, nargs="*", default=[12], help="numbers of children that are pushed to")
+    parser.add_argument("--push", type=int, nargs="*", default=[12, 100], help="numbers of children that are pushed to")
     parser.add_argument("--status", type=int, nargs="*", default=[200], help="numbers of children for status alone")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--result", type=Path, default=RESULT)
