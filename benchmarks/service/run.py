@@ -5,7 +5,7 @@ usage: python -m benchmarks.service.run [--rounds 3] [--seconds 4] [--models tin
 Each server runs on core 0 with all its processes, wrk on core 1 (Debian: wrk); uv brings what each server needs. The
 servers of a load take turns of seconds; those whose turn it is not are stopped. The models are in servers/bench_model.
 More loads: `uneven`, the encoder with texts whose lengths differ; `failing`, the device with 1 % of texts that fail,
-each another; `impatient`, 8 clients of it next to 64 that give up after 10 ms, `left` requests a second, and `alone`.
+each only once; `impatient`, 8 clients of it next to 64 that give up after 10 ms, `left` requests a second, and `alone`.
 Writes benchmarks/results/service.json.
 """
 
@@ -101,7 +101,7 @@ def texts(load: str) -> list[str]:
     if load == "uneven":
         return uneven(4096)
     if load == "failing":
-        return [f"poison {number}" if number % 100 == 0 else TEXT for number in range(100_000)]
+        return [f"poison {time.monotonic_ns()}" if number % 100 == 0 else TEXT for number in range(100_000)]
     return [TEXT]
 
 

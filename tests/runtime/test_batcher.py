@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from gpu_repo_runtime.serving.batch_planning import MAX_COST_RATIO, Cost, plan
-from gpu_repo_runtime.serving.batcher import Batcher, BatchEvents
+from gpu_repo_runtime.serving.batch_planning import MAX_COST_RATIO, BatchLimit, Cost, plan
+from gpu_repo_runtime.serving.batch_queue import BatchQueue, Call
 from gpu_repo_runtime.serving.errors import ClientGone, ServiceError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.runtime.simulated import Client, World
+from tests.runtime.simulated import Client, World, device
 
 HUGE = "x" * 10_000
 
@@ -52,6 +52,26 @@ def test_a_batch_is_what_waits_up_to_the_limit() -> None:
     assert [len(call) for call in world.calls] == [8, 2]
     world = World().run(0.5, *clients(20, "a text"))
     assert [len(call) for call in world.calls[:3]] == [20, 20, 20], "a busy device takes what arrived meanwhile"
+
+
+@pytest.mark.parametrize(("back_after", "size"), [(0.01, 16), (0.6, 8)])
+def test_two_halves_in_turn_become_one_batch_if_the_clients_soon_come_back(back_after: float, size: int) -> None:
+    now, cost = 0.0, Cost()
+    for count in (4, 8, 16):
+        cost.learn(count, 1, 100 * device([""] * count))
+    queue = BatchQueue(BatchLimit(32), cost, 64, lambda: now)
+
+    def half() -> None:
+        for _ in range(8):
+            queue.add(Call([""], list, [1], None, None, [None], None, now, 1, 1))
+        queue.wake()
+
+    queue.answered(8)
+    now = back_after
+    half()
+    queue.answered(8)
+    threading.Timer(0.05, half).start()
+    assert len(queue.take()) == size, "half of what one batch saves is 0.3 s"
 
 
 def test_a_stopped_batcher_answers_what_it_has_and_takes_no_more() -> None:
@@ -95,33 +115,25 @@ def test_a_plan_is_complete_and_expected_to_be_faster(
     assert takes([lengths[i] for i in order], sizes[::-1]) <= MAX_COST_RATIO * takes(lengths, whole) + 1e-9
 
 
-class Held:
-    """A model that holds every call until it is told to go on."""
-
-    def __init__(self) -> None:
-        self.entered, self.open = threading.Event(), threading.Event()
-
-    def predict(self, items: list[Any]) -> list[Any]:
-        self.entered.set()
-        assert self.open.wait(20)
-        return items
-
-
 def test_storms_of_clients_who_leave_take_no_memory() -> None:
     """Clients send and hang up while a call takes long: what is left does not grow with their number."""
 
     async def main() -> None:
-        model = Held()
-        batcher = Batcher(
-            BatchEvents(lambda error, _: ServiceError("x"), int, lambda *_: None, print), limit=4, max_queue=1000
-        )
+        world, entered, go_on = World(), asyncio.Event(), threading.Event()
+        world._ended, batcher, loop = True, world.batcher, asyncio.get_running_loop()
+
+        def hold(items: list[Any]) -> list[Any]:
+            loop.call_soon_threadsafe(entered.set)
+            assert go_on.wait(20)
+            return items
+
         batcher.start()
-        running = batcher.submit(["one"], model.predict)
-        assert await asyncio.to_thread(model.entered.wait, 10)
+        batcher.submit(["one"], hold)
+        await entered.wait()
 
         def storm(count: int) -> int:
             for number in range(count):
-                call = batcher.submit([object()] * 3, model.predict, client=number, group=number % 50)
+                call = batcher.submit([object()] * 3, hold, client=number, group=number % 50)
                 batcher.drop(call, ClientGone("gone"))
                 call.done.exception()
             gc.collect()
@@ -129,8 +141,7 @@ def test_storms_of_clients_who_leave_take_no_memory() -> None:
 
         storm(1000)
         assert storm(5000) < storm(1000) + 500
-        model.open.set()
-        await running.done
+        go_on.set()
         batcher.stop()
 
     asyncio.run(main())

@@ -1,8 +1,9 @@
 """Adaptive batching in front of one model on one device.
 
-One thread owns the model. When the device is free it takes the inputs that wait, up to ``limit``. It never waits for a
-batch to fill: a lone request goes at once, and under load a batch is what arrived while the device was busy. If a batch
-fails, halving finds the input that makes the model fail; if memory runs out, the batch is answered in parts.
+One thread owns the model. When the device is free it takes the inputs that wait, up to ``limit``. A lone request goes
+at once, and under load a batch is what arrived while the device was busy, or comes back at once from those who were
+answered. If a batch fails, halving finds the input that makes the model fail; if memory runs out, the batch is answered
+in parts.
 """
 
 import asyncio
@@ -20,8 +21,6 @@ from .batch_queue import Batch, BatchQueue, Call, sizes_of
 from .errors import DeviceLost, OutOfMemory, ServiceError
 
 log = logging.getLogger(__name__)
-# How much the last batch counts in the average time of an input.
-SMOOTHING = 0.2
 
 
 @dataclass(frozen=True)
@@ -54,8 +53,7 @@ class Batcher:
         self.memory, self._cost = BatchLimit(limit), Cost()
         self.queue = BatchQueue(self.memory, self._cost, max_queue, clock)
         self._events, self._clock = events, clock
-        self._seconds_per_item, self._largest_answered = 0.0, 0
-        self._waking = False
+        self._largest_answered, self._waking = 0, False
         # Of the batch that was taken last: what ran out of memory, and the padded size of a part that was answered.
         self._shortage: Batch = []
         self._fitted = 0
@@ -96,9 +94,9 @@ class Batcher:
             done.set_result([])
             return call
         if not self.queue.add(call):
-            waiting, seconds = self.queue.count, max(1, ceil(self.queue.count * self._seconds_per_item))
+            waiting, seconds = self.queue.count, ceil(self.queue.count / self.memory.now * self._cost.highest)
             detail = f"{waiting} of {self.queue.most} places in the queue are taken (MAX_QUEUE)"
-            raise ServiceError(detail, "queue_full", retry_after=seconds)
+            raise ServiceError(detail, "queue_full", retry_after=max(1, seconds))
         self.calls[call] = None
         if not self._waking:  # once for all that come together: each time the interpreter changes threads
             self._waking = True
@@ -182,9 +180,9 @@ class Batcher:
             return
         fitted_before = call.sizes[index] <= self._largest_answered
         if isinstance(again, OutOfMemory) and (self._fitted or not fitted_before):
-            reason = [{"field": f"instances.{index}", "reason": "the model ran out of memory with this input alone"}]
+            reason = "the model ran out of memory with this input alone"
             detail = f"instances.{index} does not fit into memory; a smaller one may"
-            again = ServiceError(detail, "input_too_large", errors=reason)
+            again = ServiceError.at(index, reason, "input_too_large", detail)
         self._give_up(call, again)
 
     def _give_up(self, call: Call, error: ServiceError) -> None:
@@ -213,15 +211,16 @@ class Batcher:
         self.queue.failed(batch)
         if isinstance(error, DeviceLost):
             self.lost = error
-            self._in_loop(self._device_lost, error)
+            self._in_loop(self._end_all, error)
+            self._in_loop(self._events.device_lost, error)
         elif isinstance(error, OutOfMemory):
             self._events.release()
         return error
 
     def _answered(self, batch: Batch, answers: Sequence[Any], started: float) -> None:
         seconds = self._clock() - started
+        self.queue.answered(len(batch))
         self._in_loop(self._deliver, batch, answers, started)
-        self._seconds_per_item += SMOOTHING * (seconds / len(batch) - self._seconds_per_item)
         largest = max(sizes_of(batch))
         self._largest_answered = max(self._largest_answered, largest)
         self._cost.learn(len(batch), largest, seconds)
@@ -239,10 +238,6 @@ class Batcher:
                 del self.calls[call]
                 if not call.done.done():
                     call.done.set_result(call.answers)
-
-    def _device_lost(self, error: DeviceLost) -> None:
-        self._end_all(error)
-        self._events.device_lost(error)
 
     def _end_all(self, error: ServiceError) -> None:
         for call in list(self.calls):

@@ -55,6 +55,12 @@ class ServiceError(HTTPException):
     def __str__(self) -> str:
         return self.detail
 
+    @classmethod
+    def at(cls, index: int | None, reason: str, code: str = "", detail: str = "") -> Self:
+        """Return the error of one input of a request."""
+        place = f"instances.{index}"
+        return cls(detail or f"{place}: {reason}", code, errors=[{"field": place, "reason": reason}])
+
 
 class InvalidRequest(ServiceError):
     """The body is JSON but not a valid request; ``errors`` names the fields."""

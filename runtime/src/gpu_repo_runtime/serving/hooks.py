@@ -17,15 +17,12 @@ from .settings import Settings
 IN = "extend in service.py"
 
 
-def _add_nothing(_: FastAPI, __: Service) -> None: ...
-
-
 @dataclass(frozen=True)
 class Hooks:
     """The class of the settings, and what adds to the application."""
 
     settings: type[Settings] = Settings
-    extend: Callable[[FastAPI, Service], Any] = _add_nothing
+    extend: Callable[[FastAPI, Service], Any] | None = None
     unused: str = ""
 
 
@@ -34,7 +31,7 @@ def find_hooks(package: str) -> Hooks:
     if importlib.util.find_spec(f"{package}.service") is None:
         return Hooks()
     module = importlib.import_module(f"{package}.service")
-    settings, extend = getattr(module, "Settings", Settings), getattr(module, "extend", _add_nothing)
+    settings, extend = getattr(module, "Settings", Settings), getattr(module, "extend", None)
     if not (isinstance(settings, type) and issubclass(settings, Settings)):
         what = f"{module.__file__}: Settings is not used: let it extend Settings of gpu_repo_runtime.serving.settings"
         return Hooks(extend=extend, unused=what)

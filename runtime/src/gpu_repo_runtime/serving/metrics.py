@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 from ..weights import Lock
 from . import logs
 from .batch_queue import Batch
+from .batcher import Batcher
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
@@ -25,16 +26,10 @@ GPU_MEMORY = {
 class Metrics:
     """All metrics, in a separate registry, so that a test process can have several services.
 
-    The functions are called at each scrape; ``memory`` returns device.Memory, or None on a CPU.
+    The functions are called at each scrape: ``memory`` returns device.Memory, or None on a CPU.
     """
 
-    def __init__(
-        self,
-        waiting: Callable[[], int],
-        limit: Callable[[], int],
-        shortages: Callable[[], int],
-        memory: Callable[[], Any],
-    ) -> None:
+    def __init__(self, batcher: Callable[[], Batcher], memory: Callable[[], Any]) -> None:
         self.registry = registry = CollectorRegistry()
         registry.register(REGISTRY)  # the owner's, and those of the process
 
@@ -58,9 +53,9 @@ class Metrics:
         self.ready = gauge("service_ready", "1 while /readyz answers 200")
         self.info = gauge("service_info", "Always 1; what runs", "version", "image", "device", "name", "driver", "cuda")
         self._weights = gauge("service_weights", "Always 1; the loaded weights", "name", "revision", "digest")
-        gauge("service_queue_depth", "Inputs that wait for the model now").set_function(waiting)
-        gauge("service_batch_limit", "Largest batch the model gets now").set_function(limit)
-        registry.register(Live(shortages, memory))
+        gauge("service_queue_depth", "Inputs that wait for the model now").set_function(lambda: batcher().queue.count)
+        gauge("service_batch_limit", "Largest batch the model gets now").set_function(lambda: batcher().memory.now)
+        registry.register(Live(batcher, memory))
 
     def loaded(self, lock: Lock) -> None:
         """Show the weights of the model."""
@@ -86,13 +81,13 @@ class Metrics:
 class Live(Collector):
     """What is counted elsewhere. GPU memory does not appear on a CPU or on a lost device."""
 
-    def __init__(self, shortages: Callable[[], int], memory: Callable[[], Any]) -> None:
-        self._shortages, self._memory = shortages, memory
+    def __init__(self, batcher: Callable[[], Batcher], memory: Callable[[], Any]) -> None:
+        self._batcher, self._memory = batcher, memory
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics."""
         about = "Batches that did not fit into memory and were made smaller"
-        yield CounterMetricFamily("service_memory_shortages", about, self._shortages())
+        yield CounterMetricFamily("service_memory_shortages", about, self._batcher().memory.shortages)
         about = "Lines of the log that were dropped because they were not read in time"
         yield CounterMetricFamily("service_log_dropped", about, sum(one.writer.dropped for one in logs.handlers))
         try:

@@ -76,7 +76,10 @@ class RequestMiddleware:
                 error = ServiceError("the service stopped before the answer was there", "not_ready", retry_after=1)
             if status:  # half an answer is sent: only a closed connection can show the error
                 raise
-            await problem(_as_http(error, scope), scope)(scope, receive, send_with_id)
+            if not isinstance(error, HTTPException):
+                log.error("internal error", exc_info=error, extra={"fields": dict(scope["fields"])})
+                error = ServiceError("the log has the traceback under this request id")
+            await problem(error, scope)(scope, receive, send_with_id)
             if end:
                 await send(end)
         finally:
@@ -144,26 +147,18 @@ def problem(error: HTTPException, scope: Scope) -> Response:
     request_id = scope["fields"]["request_id"]
     if isinstance(error, ServiceError):
         scope["rejected"] = error.code
-        about: dict[str, Any] = {"title": error.title, "code": error.code, "detail": error.detail}
-        body = Problem(**about, status=error.status, error=error.detail, request_id=request_id, errors=error.errors)
+        about: dict[str, Any] = {"title": error.title, "code": error.code, "errors": error.errors}
+        detail = error.detail
     else:
         if error.status_code in WITHOUT_BODY:
             return Response(None, error.status_code, error.headers)
         # FastAPI accepts any JSON as the detail.
         detail = error.detail if isinstance(error.detail, str) else to_json(error.detail).decode()
-        about = {"title": detail, "code": "http", "detail": detail, "error": detail}
-        body = Problem(**about, status=error.status_code, request_id=request_id)
+        about = {"title": detail, "code": "http"}
+    body = Problem(**about, status=error.status_code, detail=detail, error=detail, request_id=request_id)
     plain = scope["path"].removeprefix(scope.get("root_path", "")).startswith(("/v1/", "/v2/"))
     media_type = PLAIN if plain else PROBLEM
     return Response(body.model_dump_json(exclude_none=True), error.status_code, error.headers, media_type)
-
-
-def _as_http(error: BaseException, scope: Scope) -> HTTPException:
-    """Return the error with a status that an exception stands for; log the traceback of one without."""
-    if isinstance(error, HTTPException):
-        return error
-    log.error("internal error", exc_info=error, extra={"fields": dict(scope["fields"])})
-    return ServiceError("the log has the traceback under this request id")
 
 
 def _id_and_length(headers: dict[bytes, bytes]) -> tuple[bytes, int]:

@@ -17,8 +17,7 @@ def classify(error: BaseException, index: int | None) -> ServiceError:
     ``index`` is the place of that input in its request.
     """
     if isinstance(error, InvalidInput):
-        words = words_of(error) or "the model rejects this input"
-        return InvalidRequest(f"instances.{index}: {words}", errors=_about(index, words))
+        return InvalidRequest.at(index, words_of(error) or "the model rejects this input")
     if device.is_device_lost(error):
         return DeviceLost(f"{type(error).__name__}: {first_line(error)}")
     if device.is_out_of_memory(error):
@@ -30,8 +29,4 @@ def classify(error: BaseException, index: int | None) -> ServiceError:
     if index is not None:
         log.error("the model failed on an input", exc_info=error, extra={"fields": {"error": name}})
     detail = f"the model failed on instances.{index}; the log has the traceback of error {name}"
-    return ServiceError(detail, "prediction_failed", errors=_about(index, f"the model raised {type(error).__name__}"))
-
-
-def _about(index: int | None, reason: str) -> list[dict[str, str]]:
-    return [{"field": f"instances.{index}", "reason": reason}]
+    return ServiceError.at(index, f"the model raised {type(error).__name__}", "prediction_failed", detail)

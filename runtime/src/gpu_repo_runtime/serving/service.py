@@ -48,10 +48,7 @@ class Service:
         self.request = PredictRequest(settings, self.interface)
         self.name = settings.model_name or type(model).__module__.split(".")[0]
         self.metrics = Metrics(
-            lambda: self.batcher.queue.count,
-            lambda: self.batcher.memory.now,
-            lambda: self.batcher.memory.shortages,
-            self._memory,
+            lambda: self.batcher, lambda: device.memory(self.device) if self.state in ("ready", "draining") else None
         )
         events = BatchEvents(classify, lambda: device.release(self.device), self.metrics.batch_done, self._device_lost)
         self.batcher = Batcher(events, limit=settings.batch_limit(self.interface.table), max_queue=settings.max_queue)
@@ -65,7 +62,8 @@ class Service:
         started: asyncio.Future[startup.Started | BaseException] = loop.create_future()
 
         def report(phase: str) -> None:
-            loop.call_soon_threadsafe(self._starting, phase)
+            if self.state == "starting":
+                self.reason = phase
 
         def prepare() -> bool:
             try:
@@ -94,10 +92,6 @@ class Service:
         if self.state == "starting":
             self.set_state("ready", "")
         log.info(self.state, extra={"fields": {"seconds": round(result.seconds, 3), "max_batch": result.plan.batch}})
-
-    def _starting(self, phase: str) -> None:
-        if self.state == "starting":
-            self.reason = phase
 
     def drain(self) -> None:
         """Make /readyz fail; accepted requests are answered."""
@@ -172,8 +166,7 @@ class Service:
             return write(self.interface.checked(call.answers))
         except WrongAnswer as error:
             log.error("the model gave a wrong answer: %s", error)
-            reason = [{"field": f"instances.{error.index}", "reason": str(error)}]
-            raise ServiceError(f"instances.{error.index}: {error}", "prediction_failed", errors=reason) from None
+            raise ServiceError.at(error.index, str(error), "prediction_failed") from None
 
     def set_state(self, state: str, reason: str) -> None:
         """Change the state, and the metric that shows it."""
@@ -191,9 +184,8 @@ class Service:
                 sizes.append(int(self.interface.size(one)))  # type: ignore[misc]
         except BaseException as error:
             log.error("Model.size failed on an input", exc_info=error)
-            name = f"Model.size raised {type(error).__name__}"
-            reason = [{"field": f"instances.{len(sizes)}", "reason": name}]
-            raise ServiceError(f"{name} for instances.{len(sizes)}", "prediction_failed", errors=reason) from None
+            reason = f"Model.size raised {type(error).__name__}"
+            raise ServiceError.at(len(sizes), reason, "prediction_failed") from None
         return sizes
 
     def _submit(self, inputs: Sequence[Any], predict: Callable[[list[Any]], Sequence[Any]], **about: Any) -> Call:
@@ -248,6 +240,3 @@ class Service:
         log.critical("the device is lost; this process ends", extra={"fields": {"error": error.detail}})
         self.set_state("failed", f"device lost: {error.detail}")
         self.on_end(EXIT_DEVICE_LOST)
-
-    def _memory(self) -> object | None:
-        return device.memory(self.device) if self.state in ("ready", "draining") else None
