@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from gpu_repo_runtime.device import Memory
 from gpu_repo_runtime.serving import memory_plan
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,32 +13,23 @@ from hypothesis import strategies as st
 MB = 1_000_000
 
 
-@dataclass
-class Memory:
-    """What a device module reports, in bytes."""
-
-    used: int
-    peak: int
-    free: int
-    total: int
-
-
 class Gpu:
     """A GPU whose memory is counted: weights, a part for each call and a part for each text."""
 
-    def __init__(self, total: int, weights: int, per_call: int, per_text: int, others: int = 0) -> None:
-        self.total, self.weights, self.per_call, self.per_text, self.others = total, weights, per_call, per_text, others
+    def __init__(self, total: int, weights: int, per_call: int, per_text: int) -> None:
+        self.total, self.weights, self.per_call, self.per_text = total, weights, per_call, per_text
         self.peak, self.calls = weights, 0
 
     def predict(self, texts: list[str]) -> None:
         need = self.weights + self.per_call + self.per_text * len(texts)
         self.calls += 1
-        if need > self.total - self.others:
+        if need > self.total:
             raise MemoryError
         self.peak = max(self.peak, need)
 
     def memory(self) -> Memory:
-        return Memory(self.weights, self.peak, self.total - self.others - self.weights, self.total)
+        free = self.total - self.weights
+        return Memory(used=self.weights, free=free, total=self.total, peak=self.peak)
 
     def reset_peak(self) -> None:
         self.peak = self.weights
