@@ -62,19 +62,6 @@ def test_an_image_comes_as_base64_or_as_the_body(clients: dict[str, TestClient])
         assert (answer.status_code, answer.json()["code"]) == (415, "not_json")
 
 
-def test_a_document_is_checked_to_its_depth_and_no_word_of_it_repeated(clients: dict[str, TestClient]) -> None:
-    line = {"name": "x", "price": 2.0, "tags": {"secret": 1}}
-    for body, field in (
-        ({"instances": [{"customer": "a", "lines": [line]}]}, "instances.0.lines.0.tags.*"),
-        ({"instances": [{"customer": "a", "lines": [], "secret": 1}]}, "instances.0"),
-        ({"instances": [{"customer": "a"}]}, "instances.0.lines"),
-        ({"instances": [{"customer": "a", "lines": [{"name": "x", "price": "secret"}]}]}, "instances.0.lines.0.price"),
-    ):
-        answer = clients["document"].post("/predict", json=body)
-        assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, field)
-        assert "secret" not in answer.text
-
-
 def test_v1_as_tensorflow_serving_and_kserve_have_it(clients: dict[str, TestClient]) -> None:
     client = clients["row"]
     assert client.get("/").json() == {"status": "alive"}

@@ -105,14 +105,3 @@ def test_a_middleware_sees_every_answer_errors_included() -> None:
             answer = client.post("/predict", **about)
             assert (answer.status_code, Seen.statuses) == (status, [status]), answer.text
             assert answer.headers["access-control-allow-origin"] == "https://shop.example"
-
-
-def test_a_mounted_application_is_found_with_and_without_a_gateways_path() -> None:
-    def extend(app: FastAPI, service: Service) -> None:
-        own = FastAPI()
-        own.add_api_route("/page", lambda: "own")
-        app.mount("/ui", own)
-
-    with serve(ROW, extend, root_path="/nlp") as client:
-        for path in ("/ui/page", "/nlp/ui/page"):
-            assert client.get(path).json() == "own", path

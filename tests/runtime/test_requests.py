@@ -12,7 +12,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from tests.runtime.served import asked_together, serve
-from tests.runtime.standin_model import Model, label
+from tests.runtime.standin_model import Model
 
 SECRET = "do-not-repeat-this"
 JSON = {"content-type": "application/json"}
@@ -22,13 +22,6 @@ JSON = {"content-type": "application/json"}
 def client() -> Iterator[TestClient]:
     with serve(Model(), max_texts=8, max_text_chars=100, max_body_bytes=2000) as client:
         yield client
-
-
-def test_one_and_many_texts_are_answered_in_order(client: TestClient) -> None:
-    for texts in (["one"], [f"text {number}" for number in range(8)]):
-        response = client.post("/predict", json={"texts": texts})
-        assert response.status_code == 200, response.text
-        assert [prediction["label"] for prediction in response.json()["predictions"]] == [label(text) for text in texts]
 
 
 # The body, the field and words of the reason.
@@ -105,13 +98,6 @@ def test_only_json_as_it_is_is_taken(client: TestClient, headers: dict[str, str]
     response = client.post("/predict", content=b'{"texts": ["a"]}', headers=headers)
     assert response.status_code == status
     assert status == 200 or "encoding" not in str(headers) or response.headers["accept-encoding"] == "identity"
-
-
-def test_other_paths_and_methods(client: TestClient) -> None:
-    missing = client.get("/nothing")
-    assert (missing.status_code, missing.headers["content-type"]) == (404, "application/problem+json")
-    wrong = client.get("/predict")
-    assert (wrong.status_code, wrong.headers["allow"]) == (405, "POST")
 
 
 def test_openapi_has_the_limits_and_the_refusals(client: TestClient) -> None:

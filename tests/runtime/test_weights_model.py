@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import pwd
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -139,22 +138,6 @@ def test_a_change_that_is_not_locked_is_never_served(owner: Make, tmp_path: Path
     (tmp_path / "owner" / name).write_text(text)
     with pytest.raises(weights.WeightsError, match=r"is out of date: .*: run scripts/weights lock"):
         weights.load(model_of(package), "cpu")
-
-
-def test_a_user_without_a_home_finds_those_of_the_checkout(owner: Make, tmp_path: Path, monkeypatch) -> None:
-    """As in OpenShift: the system does not know the user, and HOME is unset."""
-
-    def unknown(who: object) -> None:
-        raise KeyError(f"uid not found: {who}")
-
-    package = owner(place="weights/words")
-    for name in ("HOME", "XDG_CACHE_HOME", "DOCKER_CONFIG", "NETRC", "COPIER_CACHE_DIR"):
-        monkeypatch.delenv(name, raising=False)
-    for name in ("getpwuid", "getpwnam"):
-        monkeypatch.setattr(pwd, name, unknown)
-    found = weights.find(package.name)
-    assert found is not None
-    assert found.path == tmp_path / "owner/weights"
 
 
 def test_the_service_says_which_weights_it_has_and_does_not_start_without(
