@@ -1,9 +1,8 @@
 """A client of the service for the tests of a repository: in process, without a port."""
 
-import types
 import typing
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any
 
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
@@ -22,23 +21,23 @@ def service_client(
 ) -> TestClient:
     """Return a client of the service around ``model`` on the CPU; enter it with ``with``.
 
-    A required setting gets a value for tests unless ``given`` has one, and the client sends the token of BearerToken.
-    Raises pydantic.ValidationError for a required setting whose test value is invalid: give it one.
+    Settings are not read from the environment: they are ``given``, or have their default or a value for tests. Raises
+    pydantic.ValidationError for a value for tests that is invalid: give one. The client sends BearerToken's token.
     """
-    required = {name: field for name, field in settings.model_fields.items() if field.is_required()}
-    values = {name: value_for_tests(field) for name, field in required.items()}
-    app = create_app(model, settings(**{"device": "cpu", **values, **given}), extend=extend)
+    values = {name: value_for_tests(field) for name, field in settings.model_fields.items()}
+    app = create_app(model, settings(**values | {"device": "cpu"} | given), extend=extend)
     token = next((one.kwargs.get("token") for one in app.user_middleware if is_bearer_token(one.cls)), None)
     return TestClient(app, headers={"Authorization": f"Bearer {token}"} if token else {})
 
 
 def value_for_tests(field: FieldInfo) -> Any:
-    """Return a value for a required setting: the first of its examples, else one of its type."""
+    """Return the default of a setting; for a required one the first of its examples, else one of its type."""
+    if not field.is_required():
+        return field.get_default(call_default_factory=True)
     if field.examples:
         return field.examples[0]
-    kind = field.annotation
-    if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        kind = typing.get_args(kind)[0]
-    if typing.get_origin(kind) is Literal:
-        return typing.get_args(kind)[0]
-    return {bool: False, int: 1, float: 1.0, str: "test", SecretStr: SecretStr("test")}.get(kind, "test")  # type: ignore[arg-type]
+    kind: Any = field.annotation
+    while arguments := typing.get_args(kind):  # of a union or a Literal
+        kind = arguments[0]
+    values = {bool: False, int: 1, float: 1.0, SecretStr: SecretStr("test")}
+    return values.get(kind, "test") if isinstance(kind, type) else kind
