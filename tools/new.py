@@ -26,6 +26,7 @@ from git_calls import call, without_password
 from gpu_repo_runtime.update.git import Git, UpdateError
 from gpu_repo_runtime.update.releases import Releases, find_releases
 from gpu_repo_runtime.update.render import ANSWERS
+from image_tools.catalog import COMPANY, ImageError, read_catalog
 from image_tools.check import end_warnings
 from platformdirs import user_config_path
 
@@ -176,7 +177,7 @@ def start(template: str, target: Path, answers: list[str], interactive: bool, ve
             target.rmdir()
         made.rename(target)
     if releases is None:
-        return " It is made from the newest commit, which is not a release."
+        return " It is made from the newest commit, which is not a release, and gets its updates from this folder."
     return f" It is made from {tag}. Commits after it, and what docs/ says of them, need VERSION=HEAD."
 
 
@@ -210,13 +211,14 @@ def main() -> int:
             raise NewError("where to? for example: make new TO=../my-project")
         target = Path(os.path.abspath(Path(options.target).expanduser()))
         answers = options.answer + split(options.answers)
+        read_catalog(COMPANY)
         check_answers(answers, questions(ROOT))
         check_target(target)
         interactive = not answers and sys.stdin.isatty()
         if not interactive and not any(answer.startswith("project_name=") for answer in answers):
             raise NewError('the name is missing: make new TO=... ANSWERS="project_name=topic-finder"')
         note = start(options.template, target, answers, interactive, options.version)
-    except NewError as error:
+    except (NewError, ImageError) as error:
         print(f"new: {error}", file=sys.stderr)
         return 1
     except OSError as error:

@@ -19,7 +19,7 @@ from packaging.markers import Marker, default_environment
 
 FOLDER = Path(__file__).resolve().parent.parent
 ROOT = FOLDER.parent
-CATALOG, SCHEMA = FOLDER / "catalog.yml", FOLDER / "catalog.schema.json"
+CATALOG, COMPANY = FOLDER / "catalog.yml", ROOT / "company.yml"
 SHOWN, LONGEST = 5, 160  # problems of its form, and characters of each: a message quotes first, and says at its end
 BUILD = ROOT / "build" / "images"
 DEFAULT_REGISTRY = "registry.example.com/ml"
@@ -49,12 +49,16 @@ class Pin:
 
 
 def read_catalog(path: Path = CATALOG) -> dict[str, Any]:
-    """Return the catalogue; raise ImageError with the first places that have another form than the schema says."""
+    """Return the catalogue, or another file with a schema beside the catalogue's.
+
+    Raises ImageError with the first places that have another form than the schema says.
+    """
     try:
         catalog: dict[str, Any] = yaml.safe_load(path.read_text())
     except (OSError, yaml.YAMLError) as error:
-        raise ImageError(f"{path}: cannot read the catalogue: {' '.join(str(error).split())}") from error
-    errors = Draft202012Validator(json.loads(SCHEMA.read_text())).iter_errors(catalog)
+        raise ImageError(f"{path}: cannot read it: {' '.join(str(error).split())}") from error
+    schema = json.loads((FOLDER / f"{path.stem}.schema.json").read_text())
+    errors = Draft202012Validator(schema).iter_errors(catalog)
     problems = ((error.json_path, error.schema.get("description", error.message[-LONGEST:])) for error in errors)
     if found := [f"{place}: {problem}" for place, problem in islice(problems, SHOWN)]:
         raise ImageError(f"{path}: {'; '.join(found)}")

@@ -13,6 +13,7 @@ from packaging.version import Version
 
 from .ca_certificates import check_files
 from .catalog import (
+    COMPANY,
     FOLDER,
     ImageError,
     Pin,
@@ -22,6 +23,7 @@ from .catalog import (
     installed_pins,
     lock_path,
     matches,
+    read_catalog,
     read_lock,
 )
 from .plan import layer_of
@@ -164,8 +166,12 @@ def unread_licences(rows: list[dict[str, Any]]) -> list[str]:
 
 def check(catalog: dict[str, Any], arguments: argparse.Namespace) -> None:
     """Check the chosen rows, a retired one only when it is named."""
+    read_catalog(COMPANY)
     rows = [find_row(catalog, arguments.image)] if arguments.image else chosen_rows(catalog, "")
     check_rows(catalog, rows)
     if unread := unread_licences(rows):
-        raise ImageError(f"base-images/licences.yml: no licence of {', '.join(unread)}: add what the wheel declares")
+        raise ImageError(
+            f"base-images/licences.yml: no licence of {', '.join(unread)}: add what the wheel declares, "
+            "as an entry with licence, terms and packages"
+        )
     print(f"checked {len(rows)} rows against their locks: all agree")

@@ -22,14 +22,6 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a row that is none": ({"images": [*ROWS, None]}, f"$.images[{len(ROWS)}]: None is not"),
     "a row without a state": ({"images": [{**ROWS[0], "state": None}]}, "$.images[0].state: "),
     "an unknown field of a row": ({"images": [{**ROWS[0], "driver_mim": 580}]}, "'driver_mim' was unexpected"),
-    "a field of a platform": (
-        {
-            "images": [
-                {**ROWS[0], "platforms": {"linux/arm64": {"compute_capabilities": {"sass": ["sm_90"], "ptx": []}}}}
-            ]
-        },
-        "compute_capabilities.sass[0]: 'sm_90' does not match",
-    ),
     "a package of Debian": ({"images": [{**ROWS[0], "apt": ["ffmpeg; rm"]}]}, "$.images[0].apt[0]: "),
     "a trim without a reason": ({"trims": [{**TRIM, "reason": ""}]}, "$.trims[0].reason: "),
     "a trim that does nothing": ({"trims": [{"packages": ["torch"], "reason": "r"}]}, "$.trims[0]: "),
@@ -51,11 +43,16 @@ def test_a_wrong_form_is_named_in_one_line(case: str, tmp_path: Path) -> None:
     assert phrase in str(failure.value), f"{case}: {failure.value}"
 
 
-def test_an_error_of_yaml_names_its_line(tmp_path: Path) -> None:
-    path = tmp_path / "catalog.yml"
-    path.write_text('images:\n  - name: "a"\n   state: "b"\n')
-    with pytest.raises(ImageError, match=r"cannot read the catalogue: .* line 3, column 4"):
-        read_catalog(path)
+def test_a_mistake_is_named_with_its_line_or_key(tmp_path: Path) -> None:
+    for name, text, words in (
+        ("catalog.yml", 'images:\n  - name: "a"\n   state: "b"\n', "cannot read it: .* line 3, column 4"),
+        ("company.yml", "name: North: light\n", "line 1, column 12"),
+        ("company.yml", "updaets: x\n", "'updates' is a required"),
+        ("company.yml", "ci: gitlab\n", "in brackets"),
+    ):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(ImageError, match=words):
+            read_catalog(tmp_path / name)
 
 
 @pytest.mark.parametrize("key", [*CATALOG, *(f"images/{key}" for key in ROWS[0])])
