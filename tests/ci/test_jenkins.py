@@ -1,4 +1,4 @@
-"""What only Jenkins has: an approval in the build, a restart from a stage, agents by label, limits of time.
+"""What only Jenkins has: an approval in the build, a restart from a stage, agents by label.
 
 Never run: a Jenkins server.
 """

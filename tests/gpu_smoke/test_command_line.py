@@ -1,4 +1,4 @@
-"""The command line's contract: exit codes, output files, one-file form, Python versions, speed and memory."""
+"""The command line's contract: exit codes, output files, one-file form, Python versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules as tables, each row a walk over a pretended machine: versions, masks, architectures, platforms, results."""
+"""Rules as tables, each row a walk over a pretended machine: versions, masks, architectures, results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inputs of other kinds than text: images, rows, nested documents, fields with other names; and V1's routes."""
+"""Inputs of other kinds than text: images, rows, nested documents; and V1's routes."""
 
 from __future__ import annotations
 

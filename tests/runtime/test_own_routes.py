@@ -1,4 +1,4 @@
-"""An owner's routes and middleware: the limits, refusals and waits of the service hold there too."""
+"""An owner's routes and middleware: the limits and refusals of the service hold there too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A service on a GPU is not computed by the CPU, and ONNX Runtime heeds the container; the frameworks are stand-ins."""
+"""A service on a GPU is not computed by the CPU. The frameworks are stand-ins."""
 
 from __future__ import annotations
 

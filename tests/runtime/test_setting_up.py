@@ -1,4 +1,4 @@
-"""The programs behind scripts/lock, setup and update: what they ask uv for, and what they leave where it refuses."""
+"""The programs behind scripts/lock and scripts/setup: what they ask uv for, and what they leave where it refuses."""
 
 from __future__ import annotations
 
