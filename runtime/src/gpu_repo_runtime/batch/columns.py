@@ -164,11 +164,7 @@ def is_utf8(text: str) -> bool:
 def _unfit(value: Any, field: pa.Field) -> str:
     if isinstance(value, str) and field.type == pa.string():
         return f"column {field.name!r} is not UTF-8"
-    words = value if isinstance(value, str) else json.dumps(value)
-    return (
-        f"column {field.name!r}: {words[:40]!r} is not of its type, {field.type}; "
-        f"--types {field.name}=... sets another one"
-    )
+    return f"column {field.name!r} is not of its type, {field.type}: --types {field.name}=string keeps it as text"
 
 
 # CSV

@@ -135,7 +135,7 @@ def _check(field: Field, names: Sequence[str]) -> None:
     column = field.column
     check_single(names, column)
     if column not in names:
-        which = f"; rename another one with --columns {field.key}=COLUMN" if field.key == column else ""
+        which = f"; rename another one with --columns '{field.key}=COLUMN'" if field.key == column else ""
         what = f"field {field.key!r} of Input" if field.key else "Input"
         raise BadConfiguration(
             f"{what} needs a column {column!r}, and the input has none{which}; its columns: {listed(names)}"

@@ -164,6 +164,8 @@ class Maker:
         first = error.errors(include_url=False, include_context=False)[0]
         if isinstance(first["input"], str) and _COMMA.fullmatch(first["input"]):
             text += "; write numbers with a decimal point, not a comma"
+        if first["type"] == "missing":
+            text += "; `| None = None` allows rows without it"
         if first["type"] == "base64" and not self._columns.files:
             text += "; --files says which columns hold addresses of files"
         return text
