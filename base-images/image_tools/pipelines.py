@@ -21,9 +21,9 @@ def written(catalog: dict[str, Any]) -> dict[str, str]:
     """
     rows = [row["name"] for row in live_rows(catalog)]
     jobs = "".join(GITLAB.format(row=row) for row in rows)
-    values, listed = f",\n{' ' * 28}".join(map(repr, rows)), "".join(f"          - {row}\n" for row in rows)
+    values, listed = ",".join(f"\n{' ' * 28}{row!r}" for row in rows), "".join(f"          - {row}\n" for row in rows)
     places = {
-        "Jenkinsfile": (r"(?<=name 'ROW'\n)( *values )[^}]*?(?=\n *\})", rf"\g<1>{values}"),
+        "Jenkinsfile": (r"(?<=name 'ROW'\n)( *values\()[^)]*?(?=\n *\))", rf"\g<1>{values}"),
         ".github/workflows/images.yml": (r"(?m)(?<=^        row:\n)(^ +- .*\n)+", listed),
         ".gitlab-ci.yml": (r"(?m)(^(build|smoke|promote) [\w-]+: .*\n)+", jobs),
     }
