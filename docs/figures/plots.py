@@ -64,7 +64,7 @@ def service(result: Any) -> Figure:
 
 def batch(result: Any) -> Figure:
     """Rows a second of each way, for each model and input."""
-    parts = {name: entry["ways"] for name, entry in result.items() if "ways" in entry}
+    parts = {name: entry["ways"] for name, entry in result.items() if "ray" in entry.get("ways", {})}
     figure, grid = panels(-(-len(parts) // 2), 2, 7)
     for axes in list(grid.flat)[len(parts) :]:
         axes.set_axis_off()

@@ -126,7 +126,7 @@ def load_model(model: Any, device_name: str) -> None:
             raise
         traceback.print_exc()
         # What pickle says of a function that was defined in the script that saved it.
-        hint = "; define it in the package and save again" if "module '__main__'" in str(error) else ""
+        hint = "; define it in the package and save again" if "__main__" in str(error) else ""
         raise BadConfiguration(f"the model cannot be loaded: {one_line(error)}{hint}") from error
 
 
