@@ -124,7 +124,7 @@ class BatchQueue:
 
     def _patience(self) -> float:
         """Return how long to wait for clients that have just been answered, if one batch takes less time than two."""
-        together = min(self.count + self._missing, self._limit.most)
+        together = min(self.count + self._missing, self._limit.now)
         if self._planned or self._suspects or self.closed or together <= self.count:
             return 0.0
         longest = PATIENCE * (2 * self._cost.least(together // 2) - self._cost.least(together))
