@@ -16,8 +16,8 @@ work, {listed} with a to-do list, {rest} fail. {lost} lines are lost. None took 
 time; the machine did other work meanwhile (load {least} to {most})."""
 MEANS = """\
 Without manual work means: the packages are locked under the image's versions, the to-do list is empty, and an update \
-to the same version changes nothing. A later release arrives without a conflict in {arrives}. {setup} The rows were \
-measured at {commits} commits of this repository, which the result file names."""
+to the same version changes nothing. A later release arrives without a conflict in {arrives}. {setup} The result \
+file names the measured commit of this repository."""
 
 
 def adopted(row: Row) -> bool:
@@ -50,8 +50,8 @@ def adoptions() -> str:
         "machine": machine_of(found["machine"]), "count": len(rows), "alone": alone, "listed": len(good) - alone,
         "rest": len(rows) - len(good), "lost": sum(row.get("lost_lines", 0) for row in rows),
         "least": min(loads), "most": max(loads), "slowest": max(row.get("cpu_s", 0) for row in rows),
-        "arrives": sum(map(arrives, good)), "commits": len({row["measured"] for row in rows}),
-        "setup": f"`scripts/setup` passes in {tried.count('ok')} of {len(tried)} where it was run.",
+        "arrives": sum(map(arrives, good)),
+        "setup": f"`scripts/setup` passes in {tried.count('ok')} of {len(tried)}.",
     }  # fmt: skip
     texts = [fill(text.format_map(words), WIDTH) for text in (HEAD, MEANS)]
     columns = ["repository", "kind", "taken for", "processor time", "to do"]
