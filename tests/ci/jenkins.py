@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -43,8 +44,7 @@ def trace(
     file = agents.folder / f"Jenkinsfile-{number}"
     file.write_text((source / pipeline.jenkins).read_text())
     if row:
-        [values] = [line for line in file.read_text().splitlines() if line.strip().startswith("values ")]
-        file.write_text(file.read_text().replace(values, f"values '{row}'"))
+        file.write_text(re.sub(r"\bvalues\([^)]*\)", f"values('{row}')", file.read_text()))
     if (agents.labels.get("gpu", agents.folder) / "smoke-hangs").exists():
         options["timeouts"] = {"GPU smoke test": 3}
     change = {"BRANCH_NAME": "PR-12", "CHANGE_ID": "12", "CHANGE_TARGET": "main"}
