@@ -9,14 +9,12 @@ import adopt
 import pytest
 import yaml
 from adoption import lock, placing
-from adoption.packages import Packaging
 from adoption.tree import read_tree
 
 from tests.adopt.conftest import Make
 from tests.conftest import ROOT, git
 from tests.templates.test_child import run
 from tests.updates.family import Family
-from tests.updates.tiny import write_files
 
 RUFF = str(Path(sys.executable).with_name("ruff"))
 CODE = "import sys, os\nprint( 'old style' )\n"
@@ -76,14 +74,18 @@ def test_everything_of_theirs_stays_and_everything_of_ours_comes(
 
 @pytest.mark.slow
 def test_make_adopt_ends_well_where_packages_are_left_to_do(old: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = old({"train.py": "import torch\n", "requirements.txt": "nowhere==9\n"})
+    folder = old({"train.py": "import torch\n", "requirements.txt": "torch==1.9\nnowhere==9\n"})
     monkeypatch.setenv("UV_NO_INDEX", "1")
     given = [f"REPO={folder}", "VERSION=HEAD", "DATA=project_type=batch project_name=nets", "JSON=1"]
     done = subprocess.run(["make", "--silent", "adopt", *given], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert (told["answers"]["project_name"]["value"], bool(told["to_do"])) == ("nets", True)
+    assert "requirements.txt requires torch==1.9; the image has torch " in " ".join(told["to_know"])
     assert git(folder, "branch", "--format=%(refname:short)").split() == ["adopt-template", "main"]
+    after = files(folder, "adopt-template")
+    assert after["requirements.in"].decode().endswith("# torch\n# nowhere==9\n")
+    assert b"nowhere" not in after["requirements.lock"]
 
 
 @pytest.mark.release
@@ -160,32 +162,6 @@ def _updates(folder: Path, family: Family) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "inputs"),
-    [("", "torch\nold==1.0\nbase\n"), ("Because x.", "base\n# torch\n# old==1.0\n")],
-)
-def test_what_does_not_fit_is_left_to_do(reason: str, inputs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-                                         ) -> None:  # fmt: skip
-    render, clone = tmp_path / "render", tmp_path / "clone"
-    write_files(render, {"constraints.txt": "torch==2.9.0\n", "requirements.lock": "start\n"})
-    write_files(clone, {"requirements.lock": ""})
-    ours = tmp_path / "pyproject.toml"
-    ours.write_text("[project]\ndependencies = ['base']\n[dependency-groups]\ndev = ['pytest']\n")
-
-    def run_lock(room: Path) -> str:
-        (room / "requirements.lock").write_text("half\n")
-        return reason
-
-    monkeypatch.setattr(lock, "run_lock", run_lock)
-    packaging = Packaging()
-    packaging.add(("torch==1.9", "old==1.0"), "requirements.txt")
-    lock.lock_packages(clone, render, ours, packaging, "requirements", False)
-    assert (clone / "requirements.in").read_text().partition("\n")[2] == inputs
-    assert packaging.notes == ["requirements.txt requires torch==1.9; the image has torch 2.9.0"]
-    assert ("Because x." in " ".join(packaging.to_do)) is bool(reason)
-    assert (clone / "requirements.lock").read_text() == ("start\n" if reason else "half\n")
-
-
-@pytest.mark.parametrize(
     ("files_there", "hidden"),
     [
         ({"pyproject.toml": "[tool.ruff]\n[tool.pytest.ini_options]\n"}, {"ruff.toml", "pytest.ini"}),
@@ -209,11 +185,6 @@ def test_settings_of_theirs_stay_in_force(files_there: dict[str, str], hidden: s
         ".vscode/settings.json",
     ]
     assert set(placing.kept_paths(tree, rendered)) == {"pyproject.toml", *hidden}
-
-
-@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
-def test_lines_of_the_template_have_the_line_ends_of_theirs(end: bytes) -> None:
-    assert placing.united(b"mine" + end, b"a\n") == end.join([b"mine", b"", b"# from the template", b"a", b""])
 
 
 @pytest.mark.slow

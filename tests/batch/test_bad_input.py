@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import bz2
 import gzip
 import os
 
@@ -70,12 +69,6 @@ def test_quotes_of_csv_are_others_or_a_part_of_the_text(job, tmp_path, out):
         assert job("--input", tmp_path / "a.tsv", "--output", own.path, "--keep", "text", "--quote", quote) == 0
         assert [row["text"] for row in own.rows()] == texts_found
     assert job("--input", tmp_path / "a.tsv", "--output", out.path) == 65
-
-
-def test_lines_of_csv_that_end_with_cr_alone_are_named(job, tmp_path, out, capsys):
-    (tmp_path / "a.csv").write_bytes(b"id,text\r1,one\r2,two\r")
-    assert job("--input", tmp_path / "a.csv", "--output", out.path) == 65
-    assert "its lines end with CR alone, convert them to LF" in capsys.readouterr().err
 
 
 def test_bad_rows_of_csv(job, tmp_path, out):
@@ -152,14 +145,3 @@ def test_parquet_rows_that_the_file_holds_once_are_as_large_in_a_part(job, tmp_p
     parts = [part["rows"] for part in out.read_json("_manifest.json")["parts"]]
     assert sum(parts) == 300
     assert max(parts) * 100_000 <= 4 << 20, parts
-
-
-@pytest.mark.parametrize("suffix", ["gz", "bz2"])
-def test_what_a_damaged_archive_becomes_is_no_row(job, tmp_path, out, suffix):
-    lines = texts(100)
-    content = bytearray({"gz": gzip, "bz2": bz2}[suffix].compress("".join(f"{line}\n" for line in lines).encode()))
-    content[len(content) // 2] ^= 0xFF
-    (tmp_path / f"a.txt.{suffix}").write_bytes(content)
-    options = ("--on-error", "quarantine", "--max-bad", 1)
-    assert job("--input", tmp_path / f"a.txt.{suffix}", "--output", out.path, *options) == 0
-    assert [row["text"] for row in out.rows()] == []

@@ -12,7 +12,7 @@ import pytest
 
 from tests.answers import AnswerSet
 from tests.batch.conftest import RUNTIME, Output
-from tests.sampling import every, sampled
+from tests.sampling import sampled
 from tests.shared import program
 from tests.templates.own import own_copy, run, stand_in
 
@@ -37,19 +37,6 @@ def environment(render: Callable[[AnswerSet], Path]) -> dict[str, str]:
     """Return the environment in which Python finds a rendered batch repository and the runtime."""
     source = render(AnswerSet("batch", "plain", layout=1)) / "src"
     return os.environ | {"PYTHONPATH": f"{source}{os.pathsep}{RUNTIME}", "DEVICE": "cpu"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "command",
-    sampled([["-m", "topic_finder.job", "run"], ["-m", "gpu_repo_runtime.batch", "topic_finder", "run"]], every(2)),
-)
-def test_both_commands_do_the_same(environment: dict[str, str], tmp_path: Path, command: list[str]) -> None:
-    (tmp_path / "a.txt").write_text("rain and wind\n")
-    options = ["--input", str(tmp_path / "a.txt"), "--output", str(tmp_path / "out")]
-    done = subprocess.run([sys.executable, *command, *options], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert [row["text"] for row in Output(tmp_path / "out").rows()] == ["rain and wind"]
 
 
 @pytest.mark.slow

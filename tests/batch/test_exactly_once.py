@@ -109,18 +109,6 @@ def test_a_kill_repeats_at_most_one_part_that_was_computed(job, folder, out, mon
     assert max(without_record) == 1, f"parts computed and not written at the start of each part: {without_record}"
 
 
-def test_sigterm_keeps_the_part_and_says_start_again(job, folder, out):
-    process = job.start("--input", folder, "--output", out.path, *OPTIONS, SLOW="0.1")
-    while not list(out.path.glob("_parts/*.parquet")):
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.01)
-    process.terminate()
-    _, said = process.communicate(timeout=20)
-    assert process.returncode == 143, said
-    assert "start the same command again" in said
-    assert not out.complete
-
-
 @pytest.mark.slow
 def test_two_workers_on_the_same_shard(job, folder, whole, out):
     workers = [job.start("--input", folder, "--output", out.path, *OPTIONS, SLOW="0.001") for _ in range(3)]

@@ -20,19 +20,16 @@ PUT_ASIDE = ("--on-error", "quarantine", "--max-bad", 1)
 MIB = 1 << 20
 
 
-def groups_of(path: Path, *groups: pa.Table) -> Path:
-    """Write a Parquet file of these row groups."""
-    with pq.ParquetWriter(path, groups[0].schema) as writer:
-        for group in groups:
-            writer.write_table(group, row_group_size=len(group))
-    return path
-
-
-def test_each_row_group_is_cut_by_its_own_rows(job, tmp_path, out):
+@pytest.mark.parametrize("shards", [1, 3])
+def test_each_row_group_is_cut_by_its_own_rows(job, tmp_path, out, shards):
     small = pa.table({"text": [f"row {n}" for n in range(5000)]})
     large = pa.table({"text": [f"{n} " + "x" * 50_000 for n in range(100)]})
-    source = groups_of(tmp_path / "a.parquet", small, large, small)
-    assert job("--input", source, "--output", out.path, "--part-bytes", MIB) == 0
+    source = tmp_path / "a.parquet"
+    with pq.ParquetWriter(source, small.schema) as writer:
+        for group in (small, large, small):
+            writer.write_table(group, row_group_size=len(group))
+    for shard in range(shards):
+        assert job("--input", source, "--output", out.path, "--part-bytes", MIB, "--shard", f"{shard}/{shards}") == 0
     sizes = [
         sum(len(text) for text in pq.read_table(part)["text"].to_pylist())
         for part in sorted((out.path / "data").iterdir())
@@ -44,19 +41,6 @@ def test_each_row_group_is_cut_by_its_own_rows(job, tmp_path, out):
     assert [row["text"] for row in rows] == [
         text for group in (small, large, small) for text in group["text"].to_pylist()
     ]
-
-
-@pytest.mark.parametrize("shards", [1, 3])
-def test_parts_of_uneven_groups_are_each_done_once(job, tmp_path, out, shards):
-    groups = [
-        pa.table({"text": [f"{group} {n} " + "y" * (group % 3 * 2000) for n in range(37 * (group + 1))]})
-        for group in range(6)
-    ]
-    source = groups_of(tmp_path / "a.parquet", *groups)
-    options = ("--part-bytes", 30_000, "--part-rows", 50)
-    for shard in range(shards):
-        assert job("--input", source, "--output", out.path, *options, "--shard", f"{shard}/{shards}") == 0
-    assert [row["text"] for row in out.rows()] == [text for group in groups for text in group["text"].to_pylist()]
 
 
 LIMIT = 1.1

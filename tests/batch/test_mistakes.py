@@ -10,31 +10,24 @@ from tests.batch.conftest import write_jsonl
 from tests.sampling import every, sampled
 
 
-@pytest.mark.parametrize("form", sampled(["csv", "parquet"], ["csv"]))
-@pytest.mark.parametrize(("double", "keep"), [("text", None), ("id", "id")])
-def test_two_columns_of_one_name(job, tmp_path, out, capsys, form, double, keep):
-    names = ["text", "id", double]
-    if form == "csv":
-        (tmp_path / "a.csv").write_text(",".join(names) + "\nx,1,2\n")
-    else:
-        columns = [pa.array(["x"]), pa.array([1]), pa.array(["y"])]
-        pq.write_table(pa.table(columns, names=names), tmp_path / "a.parquet")
-    options = [] if keep is None else ["--keep", keep]
-    assert job("--input", tmp_path / f"a.{form}", "--output", out.path, *options) == 78
-    assert f"2 columns '{double}': which one is meant?" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_two_columns_of_one_name_in_a_later_file(job, tmp_path, out, capsys, form):
-    source = tmp_path / "in"
-    source.mkdir()
-    for name, names in (("a", ["text"]), ("b", ["text", "text"])):
+@pytest.mark.parametrize(
+    ("files", "double", "options", "code"),
+    [
+        ([["text", "id", "text"]], "text", (), 78),
+        ([["text", "id", "id"]], "id", ("--keep", "id"), 78),
+        ([["text"], ["text", "text"]], "text", (), 65),
+    ],
+)
+def test_two_columns_of_one_name(job, tmp_path, out, capsys, form, files, double, options, code):
+    for number, names in enumerate(files):
+        path = tmp_path / f"{number}.{form}"
         if form == "csv":
-            (source / f"{name}.csv").write_text(",".join(names) + "\n" + ",".join("x" for _ in names) + "\n")
+            path.write_text(",".join(names) + "\n" + ",".join("x" for _ in names) + "\n")
         else:
-            pq.write_table(pa.table([pa.array(["x"])] * len(names), names=names), source / f"{name}.parquet")
-    assert job("--input", source, "--output", out.path) == 65
-    assert f"b.{form}: 2 columns 'text'" in capsys.readouterr().err
+            pq.write_table(pa.table([pa.array(["x"])] * len(names), names=names), path)
+    assert job("--input", tmp_path / "*.*", "--output", out.path, *options) == code
+    assert f"2 columns '{double}'" in capsys.readouterr().err
 
 
 BLANK, NO_NUMBER = "is neither a path nor a URI (is a variable empty?)", " is not a "

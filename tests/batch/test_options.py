@@ -71,9 +71,3 @@ def test_a_run_that_failed_on_bad_rows_goes_on_with_quarantine(job, tmp_path, ou
     assert out.digest() == whole.digest()
     assert out.read_json("_plan.json")["on_error"] == "quarantine"
     assert job(*arguments, "--on-error", "skip") == 78, "what is in quarantine stays there"
-
-
-def test_a_name_with_a_comma_is_quoted(job, tmp_path, out):
-    (tmp_path / "a.jsonl").write_text('{"text": "x", "a,b": 1, "a": 2, "b": 3}\n')
-    assert job("--input", tmp_path / "a.jsonl", "--output", out.path, "--keep", '"a,b",a') == 0
-    assert [(row["a,b"], row["a"]) for row in out.rows()] == [(1, 2)]

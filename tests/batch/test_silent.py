@@ -20,10 +20,8 @@ LONG = b"a" * 2000
 CSV_ROWS: dict[str, tuple[bytes, list[str], list[int]]] = {
     "a long line": (b"text\nok\n" + LONG + b"\nb\n", ["ok", "b"], [1]),
     "a long line in quotes": (b'text,k\nok,1\n"start\n' + LONG + b'\nend",2\nb,3\n', ["ok", "b"], [1]),
-    "a long line that opens a quote": (b'text,k\nok,1\n"' + LONG + b'\nend",2\nb,3\n', ["ok", "b"], [1]),
     "a long line in quotes before others": (b'text,k\n"' + LONG + b'",1\n"b",2\nc,3\n', ["b", "c"], [0]),
     "many short lines": (b'text\nok\n"' + b"c\n" * 600 + b'"\nb\n', ["ok", "b"], [1]),
-    "text like a mark": (b"text,k\n\0too long,1\n\0x,2,3\nb,3\n", ["\0too long", "b"], [1]),
 }
 
 
@@ -76,19 +74,10 @@ def test_a_number_of_json_that_no_double_holds(job, tmp_path, out, number):
     assert [row["row"] for row in out.quarantined()] == [1]
 
 
-INFINITE = {
-    "a.jsonl": ['{"age": 1, "weight": 1e400}', '{"age": 1, "weight": Infinity}', '{"age": 1, "city": "1e400"}'],
-    "a.csv": ["age,city,weight", "1,a,1e400", "1,a,inf", "1,1e400,70.5"],
-}
-
-
-@pytest.mark.parametrize("name", INFINITE)
-def test_a_number_of_an_input_that_no_double_holds(made, tmp_path, out, name):
-    (tmp_path / name).write_text("".join(f"{row}\n" for row in INFINITE[name]))
-    assert made(TABLE)("--input", tmp_path / name, "--output", out.path, *PUT_ASIDE) == 0
+def test_a_number_of_an_input_that_no_double_holds(made, tmp_path, out):
+    (tmp_path / "a.jsonl").write_text('{"age": 1, "weight": 1e400}\n{"age": 1, "weight": Infinity}\n')
+    assert made(TABLE)("--input", tmp_path / "a.jsonl", "--output", out.path, *PUT_ASIDE) == 0
     assert [row["row"] for row in out.quarantined()] == [0]
-    assert "too large for a double" in out.quarantined()[0]["reason"]
-    assert [row["text"].split()[:2] for row in out.rows()][1][0] == "1e400"
 
 
 @pytest.mark.parametrize("encoding", sampled(["utf-16", "utf-16-le", "utf-16-be"], ["utf-16"]))
@@ -100,55 +89,25 @@ def test_utf_16_is_refused(job, tmp_path, out, capsys, name, encoding):
     assert "is UTF-16" in capsys.readouterr().err
 
 
-TIMES = {
-    "nanoseconds": (np.datetime64("2024-01-01T00:00:00.123456789"), False),
-    "microseconds": (np.datetime64("2024-01-01T00:00:00.123456"), True),
-    "microseconds in nanoseconds": (np.datetime64("2024-01-01T00:00:00.123456000"), True),
-}
-
-
-@pytest.mark.parametrize("case", sampled(TIMES, every(3)))
-def test_a_time_of_numpy_is_a_time_or_refused(job, model, tmp_path, out, monkeypatch, case):
-    value, fits = TIMES[case]
-    monkeypatch.setattr(model, "predict", lambda self, batch: [{"at": value}] * len(batch))
-    source = write_jsonl(tmp_path / "a.jsonl", ["x"])
-    assert job("--input", source, "--output", out.path) == (0 if fits else 78)
-    if fits:
-        assert np.datetime64(out.rows()[0]["at"]) == value
-
-
+WHOLE = gzip.compress("".join(f"{line}\n" for line in texts(100)).encode())
+MIDDLE = len(WHOLE) // 2
 BROKEN = {
     "a.txt.gz": b"plain\n",
     "b.jsonl.gz": gzip.compress(b'{"text": "x"}\n')[:-3] + b"xyz",
     "c.jsonl.zst": b"no zstd at all",
     "d.csv.gz": gzip.compress(b"text\nx\n")[:9],
+    "e.txt.gz": WHOLE[:MIDDLE] + bytes([WHOLE[MIDDLE] ^ 0xFF]) + WHOLE[MIDDLE + 1 :],
 }
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_an_archive_that_breaks_at_once_is_bad_input(job, tmp_path, out, name):
+def test_no_row_comes_from_a_broken_archive(job, tmp_path, out, name):
     (tmp_path / name).write_bytes(BROKEN[name])
     write_jsonl(tmp_path / "fine.jsonl", ["fine"])
-    assert job("--input", tmp_path / name, "--output", out.path) == 65
-    arguments = ("--input", tmp_path / "*.*", "--output", tmp_path / "all", "--on-error", "quarantine")
-    assert job(*arguments, "--max-bad", 1) == 0
-    all_of_them = Output(tmp_path / "all")
-    assert "fine" in [row["text"] for row in all_of_them.rows()]
-    assert [row["file"] for row in all_of_them.quarantined()] == [name]
-
-
-@pytest.mark.parametrize("answer", [{1: 2}, {("a", 1): 2}, {"v": 1, 2: 3}])
-def test_keys_of_answers_are_texts(job, model, tmp_path, out, monkeypatch, answer):
-    monkeypatch.setattr(model, "predict", lambda self, batch: [answer] * len(batch))
-    assert job("--input", write_jsonl(tmp_path / "a.jsonl", ["x"]), "--output", out.path) == 78
-
-
-def test_a_file_that_is_not_in_the_encoding_that_was_said(job, tmp_path, out, capsys):
-    source = write_jsonl(tmp_path / "a.jsonl", texts(5))
-    assert job("--input", source, "--output", out.path, "--encoding", "utf-16") == 65
-    said = capsys.readouterr().err
-    assert "a.jsonl, row 0: an unknown number of rows" in said
-    assert "tream does not start with BOM" in said
+    assert job("--input", tmp_path / name, "--output", tmp_path / "alone") == 65
+    assert job("--input", tmp_path / "*.*", "--output", out.path, *PUT_ASIDE, "--max-bad", 1) == 0
+    assert [row["text"] for row in out.rows()] == ["fine"]
+    assert [row["file"] for row in out.quarantined()] == [name]
 
 
 def test_what_begins_with_nulls_takes_any_type(job, tmp_path, out):
@@ -178,15 +137,3 @@ def test_what_is_put_aside_is_there_as_it_was(job, tmp_path, out, name):
     options = ("--max-row-bytes", 1000, *PUT_ASIDE)
     assert job("--input", tmp_path / name, "--output", out.path, *options) == 0
     assert [row["raw"] for row in out.quarantined()] == raw
-
-
-@pytest.mark.parametrize("name", sampled(["a\nb.txt", "a\x1b[2J.txt", "a\u202eb.txt", "a\u2028b.txt"], every(2)))
-def test_a_name_does_not_write_lines_of_its_own(job, tmp_path, out, capsys, name):
-    """A log is read by line, and a terminal obeys what it shows."""
-    (tmp_path / name).write_bytes(b"\xff\n")
-    assert job("--input", tmp_path / name, "--output", out.path) == 65
-    said = capsys.readouterr().err
-    assert all(line.startswith("job: ") for line in said.splitlines()), said
-    assert name.encode("unicode_escape").decode() in said
-    assert job("--input", tmp_path / name, "--output", tmp_path / "other", *PUT_ASIDE, "--max-bad", 1) == 0
-    assert Output(tmp_path / "other").quarantined()[0]["file"] == name

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -177,69 +176,37 @@ def test_csv_without_a_header_and_with_words_for_null(made, tmp_path, out):
     assert [row["row"] for row in out.quarantined()] == [2]
 
 
-@pytest.mark.parametrize(
-    "answer", ["list[Input]: [one.word is None for one in batch]", 'pd.DataFrame: batch["word"].isna()']
-)
+NULLABLE = """
+    import pandas as pd
+    from pydantic import BaseModel, Field
+
+
+    class Input(BaseModel):
+        word: str | None = Field(alias="Word")
+        plain: str = "x"
+
+
+    Output = str
+
+
+    class Model:
+        examples = (Input(Word="a"),)
+
+        def load(self, device: str) -> None: ...
+
+        def predict(self, batch: TAKEN) -> list[Output]:
+            return ["null" if pd.isna(word) else word for word in WORDS]
+"""
+
+
+@pytest.mark.parametrize("words", ["list[Input]: [one.word for one in batch]", 'pd.DataFrame: batch["word"]'])
+@pytest.mark.parametrize("column", ["Word", "word"])
 @pytest.mark.parametrize("name", FORMATS)
-def test_an_empty_cell_of_a_text_that_may_be_null_is_null(made, tmp_path, out, name, answer):
-    model = """
-        import pandas as pd
-        from pydantic import BaseModel
-
-
-        class Input(BaseModel):
-            word: str | None
-            plain: str = "x"
-
-
-        Output = bool
-
-
-        class Model:
-            examples = (Input(word="a"),)
-
-            def load(self, device: str) -> None: ...
-
-            def predict(self, batch: TAKEN) -> list[Output]:
-                return ANSWER
-    """
-    taken, answer = answer.split(": ")
-    model = model.replace("TAKEN", taken).replace("ANSWER", answer)
-    rows = [{"word": "a", "plain": "b"}, {"word": None if name != "a.csv" else "", "plain": "c"}]
+def test_a_column_has_the_name_of_the_field_or_its_alias_and_an_empty_cell_is_null(
+    made, tmp_path, out, name, column, words
+):
+    taken, words = words.split(": ")
+    rows = [{column: "a", "plain": "b"}, {column: None if name != "a.csv" else "", "plain": "c"}]
+    model = NULLABLE.replace("TAKEN", taken).replace("WORDS", words)
     assert made(model)("--input", write_rows(tmp_path / name, rows), "--output", out.path) == 0
-    assert [row["prediction"] for row in out.rows()] == [False, True]
-
-
-@pytest.mark.parametrize("answer", ["list[Input]: [one.size for one in batch]", 'pd.DataFrame: batch["size"]'])
-def test_a_column_with_the_name_of_the_field_or_its_alias(made, tmp_path, out, answer):
-    model = """
-        import pandas as pd
-        from pydantic import BaseModel, Field
-
-
-        class Input(BaseModel):
-            size: float = Field(0.0, alias="Size")
-
-
-        Output = float
-
-
-        class Model:
-            examples = (Input(Size=1),)
-
-            def load(self, device: str) -> None: ...
-
-            def predict(self, batch: TAKEN) -> list[Output]:
-                return ANSWER
-    """
-    taken, answer = answer.split(": ")
-    model = model.replace("TAKEN", taken).replace("ANSWER", answer)
-    rows = {"Size": [{"Size": 2.5}], "size": [{"size": 2.5}]}
-    for keys, name in (*product(rows, FORMATS), ("both", "a.jsonl")):
-        (tmp_path / name).unlink(missing_ok=True)
-        output, given = Output(out.path / keys / name), rows.get(keys, [*rows["Size"], *rows["size"]])
-        assert made(model)("--input", write(tmp_path / name, given), "--output", output.path) == 0
-        assert {row["prediction"] for row in output.rows()} == {2.5}, (keys, name)
-    for name, given in rows.items():
-        write(tmp_path / f"{name}_of_two.csv", given)
-    assert made(model)("--input", tmp_path / "*_of_two.csv", "--output", out.path / "two") == 78
+    assert [row["prediction"] for row in out.rows()] == ["a", "null"]

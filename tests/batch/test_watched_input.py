@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -63,16 +62,6 @@ def test_another_content_of_the_same_size_is_another_input(job, tmp_path, out, c
     source.write_bytes(source.read_bytes().replace(b"number 7 ", b"number X "))
     assert job(*arguments, "--shard", "1/2") == 78
     assert "files changed: a.jsonl" in capsys.readouterr().err
-
-
-def test_an_object_that_is_replaced_while_it_is_read(job, model, tmp_path, out, monkeypatch, capsys):
-    fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
-    memory = fsspec.filesystem("memory")
-    shutil.copyfileobj(write_jsonl(tmp_path / "a.jsonl", texts(100)).open("rb"), memory.open("/changing/a.jsonl", "wb"))
-    at_call(model, monkeypatch, 4, lambda: memory.pipe("/changing/a.jsonl", b'{"text": "new"}\n'))
-    assert job("--input", "memory://changing", "--output", out.path, "--part-rows", 10) == 78
-    assert "its size was" in capsys.readouterr().err
-    assert not out.complete
 
 
 def test_a_copy_with_other_times_is_the_same_input_where_the_user_says_so(job, tmp_path, out, capsys):
