@@ -65,11 +65,8 @@ def test_a_file_where_the_template_has_another(old: Make) -> None:
     folder = old({"train.py": "", "scripts/test": "#!/bin/sh\n", "wheels": "a file\n", "README.md": ""})
     with pytest.raises(AdoptError) as rejected:
         placing.kept_paths(read_tree(folder), ["scripts/test", "wheels/a.whl", "README.md"])
-    assert (
-        "scripts/test is where the template has scripts/test; wheels is where the template has wheels/a.whl; "
-        in str(rejected.value)
-    )
-    assert "where the template has .gitignore" in str(rejected.value), "its lines would go where the link leads"
+    said = "scripts/test is where the template has scripts/test; wheels is where the template has wheels/a.whl"
+    assert said in str(rejected.value)
 
 
 def test_no_password_is_printed(old: Make, capsys: pytest.CaptureFixture[str]) -> None:
