@@ -98,12 +98,6 @@ class Job:
         options = {"env": around, "stderr": subprocess.PIPE}
         return Process(f"{self.package}.job", "run", *map(str, arguments), **options)
 
-    def start_anew(self, *arguments: object, **environment: str) -> subprocess.Popen[str]:
-        """Start it as a process whose command line, environment and memory in /proc are its own."""
-        own = {"PYTHONPATH": self.path, "DEVICE": "cpu"}
-        command = [sys.executable, "-m", f"{self.package}.job", "run", *map(str, arguments)]
-        return subprocess.Popen(command, env=os.environ | own | environment, stderr=subprocess.PIPE, text=True)
-
 
 @pytest.fixture(scope="session")
 def child(tmp_path_factory: pytest.TempPathFactory) -> Path:

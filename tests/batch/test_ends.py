@@ -72,7 +72,7 @@ def test_a_model_that_ends_the_process(build, arguments, tmp_path, where, does, 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
 def test_no_worker_outlives_a_parent_that_is_killed(build, arguments):
     marker = f"from-test-{os.getpid()}"
-    process = build(predict="time.sleep(60)").start_anew(*arguments, "--workers", 2, MARKER=marker)
+    process = build(predict="time.sleep(60)").start(*arguments, "--workers", 2, MARKER=marker)
     while len(with_marker(marker)) < 3:
         assert process.poll() is None, process.communicate()
         time.sleep(0.02)

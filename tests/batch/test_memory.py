@@ -50,7 +50,7 @@ ONE_GROUP = 1.2
 
 def peak(job, source, output, *options) -> int:
     """Return the highest memory of a run in KiB."""
-    process = job.start_anew("--input", source, "--output", output, *options)
+    process = job.start("--input", source, "--output", output, *options)
     highest = 0
     while process.poll() is None:
         with contextlib.suppress(OSError):
