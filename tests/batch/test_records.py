@@ -26,42 +26,26 @@ def whole(job, arguments, tmp_path) -> Output:
     return output
 
 
-def half_done(job, arguments, out: Output, monkeypatch, parts: int = 3) -> None:
-    """Do some parts and stop."""
-    output, count = job.module("output").Output, [0]
-    write = output.write_part
-
-    def stop(*args):
-        count[0] += 1
-        if count[0] > parts:
-            raise OSError("the disk is gone")
-        return write(*args)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(output, "write_part", stop)
-        assert job(*arguments, "--output", out.path) == 1
-    assert len(list(out.path.glob("_parts/*"))) == parts
-
-
 @pytest.mark.parametrize("folder", ["_parts", "_quarantine"])
-def test_what_is_lost_is_made_anew(job, arguments, whole, out, monkeypatch, folder):
+def test_what_is_lost_is_made_anew(job, arguments, whole, out, folder):
     """Before the end, cut as on a full disk; after it, when a person has deleted _SUCCESS too."""
-    half_done(job, arguments, out, monkeypatch)
-    cut = next(out.path.glob(f"{folder}/part-00000-000001*"))
+    shards = [(*arguments, "--output", out.path, "--shard", f"{index}/2") for index in range(2)]
+    assert job(*shards[0]) == 0
+    cut = max(out.path.glob(f"{folder}/part-*"))
     cut.write_bytes(cut.read_bytes()[:-10])
-    assert job(*arguments, "--output", out.path) == 0
-    assert out.digest() == whole.digest()
-    for name in ("data/part-00000-000001.parquet", "_quarantine/part-00000-000004.parquet", "_SUCCESS"):
-        (out.path / name).unlink()
-    assert job(*arguments, "--output", out.path) == 0
-    assert out.digest() == whole.digest()
+    for lost in ((), ("data/part-00000-000001.parquet", "_quarantine/part-00000-000004.parquet", "_SUCCESS")):
+        for name in lost:
+            (out.path / name).unlink()
+        assert [job(*shard) for shard in shards] == [0, 0]
+        assert (out.rows(), out.quarantined()) == (whole.rows(), whole.quarantined())
 
 
-def test_parts_without_the_plan_that_they_were_made_by(job, arguments, out, monkeypatch, capsys):
+def test_parts_without_the_plan_that_they_were_made_by(job, arguments, out, capsys):
     """Else parts of another code would stand beside those of this one."""
-    half_done(job, arguments, out, monkeypatch)
+    own = (*arguments, "--output", out.path, "--shard", "0/2")
+    assert job(*own) == 0
     (out.path / "_plan.json").unlink()
-    assert job(*arguments, "--output", out.path) == 78
+    assert job(*own) == 78
     assert "and no _plan.json of this job" in capsys.readouterr().err
     assert not out.complete
 
