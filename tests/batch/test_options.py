@@ -3,34 +3,22 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
-from tests.batch.conftest import Output, texts, write_jsonl, write_parquet
+from tests.batch.conftest import Output, texts
+from tests.batch.made import write
 from tests.sampling import sampled
-
-
-def two_files(folder: Path, kind: str) -> list[str]:
-    """Write a folder of two files of 10 rows each; return the texts."""
-    folder.mkdir()
-    lines = texts(20)
-    for number in range(2):
-        some = lines[number * 10 : number * 10 + 10]
-        if kind == "parquet":
-            write_parquet(folder / f"{number}.parquet", some, 4)
-        elif kind == "jsonl":
-            write_jsonl(folder / f"{number}.jsonl", some)
-        else:
-            (folder / f"{number}.csv").write_text("text\n" + "".join(f'"{text}"\n' for text in some))
-    return lines
 
 
 @pytest.mark.parametrize("kind", ["parquet", "jsonl", "csv"])
 @pytest.mark.parametrize("limit", sampled([1, 4, 10, 13, 20, 99], [4, 13]))
 @pytest.mark.parametrize("part_rows", sampled([3, 100], [3]))
 def test_the_first_rows_alone(job, tmp_path, out, kind, limit, part_rows):
-    lines = two_files(tmp_path / "in", kind)
+    lines = texts(20)
+    (tmp_path / "in").mkdir()
+    for number in (0, 10):
+        write(tmp_path / "in" / f"{number:02d}.{kind}", [{"text": text} for text in lines[number : number + 10]])
     arguments = ("--input", tmp_path / "in", "--output", out.path, "--limit", limit, "--part-rows", part_rows)
     for shard in ("0/2", "1/2"):
         assert job(*arguments, "--shard", shard) == 0
