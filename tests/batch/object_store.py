@@ -26,6 +26,7 @@ class Objects:
     port: int = 0
     there: dict[str, tuple[bytes, float]] = field(default_factory=dict)
     asked: list[tuple[str, str]] = field(default_factory=list)
+    uploads: dict[str, dict[int, bytes]] = field(default_factory=dict)
     after: Callable[[str, str], None] = lambda method, key: None
 
     def put(self, key: str, content: bytes, at: float | None = None) -> None:
@@ -87,7 +88,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(content)
         self.objects.after(self.command, key)
 
-    do_GET = do_HEAD = do_PUT = do_DELETE = _handle
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _handle
 
     def _body(self) -> bytes:
         """Return what was sent: at once, in chunks of HTTP, or in those of AWS, which end with a checksum."""
@@ -102,9 +103,8 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command == "DELETE":
             there.pop(key, None)
             return 204, {}, b""
-        if self.command == "PUT":
-            self.objects.put(key, body)
-            return 200, {"ETag": tag(body)}, b""
+        if self.command in ("PUT", "POST"):
+            return self._stored(key, query, body)
         if key not in there:
             return 404, {}, b"<Error><Code>NoSuchKey</Code></Error>"
         content, modified = there[key]
@@ -114,6 +114,24 @@ class _Handler(BaseHTTPRequestHandler):
             return 200, known | {"Content-Length": str(len(content))}, content
         begin, end = int(asked[1]), min(int(asked[2]), len(content) - 1)
         return 206, known | {"Content-Range": f"bytes {begin}-{end}/{len(content)}"}, content[begin : end + 1]
+
+    def _stored(self, key: str, query: dict[str, list[str]], body: bytes) -> tuple[int, dict[str, str], bytes]:
+        uploads = self.objects.uploads
+        if "uploads" in query:
+            name = f"upload-{len(uploads)}"
+            uploads[name] = {}
+            answer = f"<InitiateMultipartUploadResult><UploadId>{name}</UploadId></InitiateMultipartUploadResult>"
+            return 200, {}, answer.encode()
+        if "uploadId" in query and self.command == "PUT":
+            uploads[query["uploadId"][0]][int(query["partNumber"][0])] = body
+            return 200, {"ETag": tag(body)}, b""
+        if "uploadId" in query:
+            body = b"".join(part for _, part in sorted(uploads.pop(query["uploadId"][0]).items()))
+            self.objects.put(key, body)
+            answer = f"<CompleteMultipartUploadResult><ETag>{tag(body)}</ETag></CompleteMultipartUploadResult>"
+            return 200, {}, answer.encode()
+        self.objects.put(key, body)
+        return 200, {"ETag": tag(body)}, b""
 
     def _listed(self, query: dict[str, list[str]]) -> bytes:
         prefix, between = query.get("prefix", [""])[0], query.get("delimiter", [""])[0]
