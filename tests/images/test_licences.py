@@ -32,13 +32,6 @@ def test_every_package_has_a_licence_that_somebody_read() -> None:
     assert {one["terms"] for one in TABLE} == {"free", "nvidia"}
 
 
-def test_no_entry_is_idle() -> None:
-    """An entry for a package that no image holds any more is a licence that nobody reads again."""
-    assert {one["licence"] for one in TABLE} == {licence_of(name) for name in HELD}
-    named = {name for one in TABLE for name in one["packages"] if not name.endswith("*")}
-    assert sorted(named - HELD) == []
-
-
 def test_the_page_names_each_of_nvidias_agreements() -> None:
     page = (ROOT / "docs" / "licences.md").read_text()
     for one in TABLE:

@@ -1,14 +1,13 @@
-"""The locks that children start with: each lock of development tools is kept once, and fits the packages beside it."""
+"""The locks that children start with: the lock of development tools fits the packages beside it."""
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from lock_templates import LOCKS, TOOLS, share_tools, shared_tools
+from lock_templates import LOCKS, TOOLS, shared_tools
 
 from tests.templates import checks
 
@@ -38,25 +37,6 @@ def test_the_development_tools_fit_the_packages_beside_them() -> None:
                 if pins.get(package, tools[package]) != tools[package]
             }
             assert other == {}, f"{lock}: other versions than in {tools_of(name)}: make locks"
-
-
-@pytest.fixture
-def locks(tmp_path: Path) -> Path:
-    return Path(shutil.copytree(LOCKS, tmp_path / "locks"))
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*.lock")}
-
-
-def test_a_lock_of_tools_that_sets_have_in_common_is_kept_once(locks: Path) -> None:
-    before = files(locks)
-    share_tools(locks)
-    assert files(locks) == before, "make locks"
-    for name in SETS:  # as each set is resolved by itself
-        shutil.copy(tools_of(name), locks / name / TOOLS)
-    share_tools(locks)
-    assert files(locks) == before
 
 
 @pytest.mark.parametrize("lock", sorted(LOCKS.glob("tools/*.lock")), ids=lambda lock: lock.stem)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
 from git_calls import without_password
-from new import NewError, check_settings, end_of_image, shared_address
+from new import shared_address
 
 from tests.conftest import ROOT, git
 from tests.sampling import every, sampled
@@ -70,21 +69,6 @@ def test_a_wrong_folder_is_named_and_left_alone(template, tmp_path, target, expe
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("file", "mine")]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("address", "version", "expected"),
-    [
-        ("nothing", [], "does not exist"),
-        ("empty.git", [], "empty.git has no release yet: `make release VERSION=1.0.0` and push its tag"),
-        ("empty.git", ["--version", "HEAD"], "VERSION=HEAD renders a clone, which"),
-    ],
-)
-def test_an_address_without_a_release_is_named(tmp_path, address, version, expected):
-    git(tmp_path, "init", "--quiet", "--bare", "empty.git")
-    given = [str(tmp_path / "child"), "--template", str(tmp_path / address), "--answer", "project_name=child", *version]
-    refused(run_program("new", given, Path.cwd(), dict(os.environ)), expected)
-
-
 def make_new(target: Path, template: Path, answers: str) -> subprocess.CompletedProcess[str]:
     command = [str(target), "--template", str(template), "--answers", answers]
     return run_program("new", command, Path.cwd(), dict(os.environ))
@@ -106,18 +90,6 @@ def test_only_an_address_that_others_reach_is_offered_and_no_token(template, tmp
     assert without_password(shared_address(str(clone))) == offered
 
 
-def test_an_image_that_gets_its_last_fixes_soon_is_named(tmp_path, monkeypatch):
-    day = date.today() + timedelta(days=20)
-    rows = [{"name": "torch-cu12", "state": "maintenance", "end_of_life": day.isoformat()}]
-    monkeypatch.setattr("new.catalog", lambda: {"images": rows, "end_of_life_warning_days": 180})
-    dockerfile = tmp_path / "Dockerfile"
-    dockerfile.write_text("ARG BASE_IMAGE=registry.example.com/ml/torch-cu12:2026.11\n")
-    [line] = end_of_image(tmp_path)
-    assert line.startswith(f"torch-cu12: support ends on {day} (")
-    dockerfile.write_text("ARG BASE_IMAGE=registry.example.com/ml/torch-cu13:2026.11\n")
-    assert end_of_image(tmp_path) == []
-
-
 def test_an_empty_clone_is_taken(template, tmp_path):
     """As a code host's "new repository" is cloned."""
     git(tmp_path, "init", "--quiet", "--initial-branch=main", "child")
@@ -131,12 +103,3 @@ def test_an_empty_clone_is_taken(template, tmp_path):
 def test_a_folder_inside_a_repository_is_refused(template, tmp_path):
     git(tmp_path, "init", "--quiet")
     refused(new(tmp_path / "child", "project_name=child", template=template), "is inside the git repository")
-
-
-@pytest.mark.parametrize("text", ["x: [", "", "defaults: 3", "- a", "a\udcff", "trust: 3"])
-def test_settings_that_copier_cannot_read_are_named(tmp_path, monkeypatch, text):
-    settings = tmp_path / "settings.yml"
-    settings.write_bytes(os.fsencode(text))
-    monkeypatch.setenv("COPIER_SETTINGS_PATH", str(settings))
-    with pytest.raises(NewError, match=rf"your settings of Copier, {settings}, cannot be read: fix or remove them .*$"):
-        check_settings()

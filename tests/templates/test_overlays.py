@@ -84,12 +84,6 @@ def test_every_overlay_passes_the_restricted_policy_and_names_an_image_that_a_pi
                 assert one["image"].rpartition(":")[2] in ("main", "v0.1.0"), f"{overlay}: {one['image']}"
 
 
-def test_dev_fits_a_cluster_on_a_laptop(child: Path) -> None:
-    resources = container(child)["resources"]
-    assert (resources["requests"]["cpu"], resources["requests"]["memory"]) == ("500m", "1Gi")
-    assert resources["limits"]["memory"] == "4Gi"
-
-
 @pytest.mark.parametrize("child", ["batch"], indirect=True)
 def test_claims_survive_the_deletion_of_an_overlay(child: Path) -> None:
     for overlay in ("dev", "prod", "cron"):

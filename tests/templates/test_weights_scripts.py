@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
@@ -67,27 +66,11 @@ def test_left_out_the_lock_alone_goes_in(call: Call) -> None:
     assert (code, "take image or volume" in told) == (2, True)
 
 
-def test_without_a_lock_nothing_is_asked_for(call: Call) -> None:
-    (call.child / "weights.lock").unlink()  # type: ignore[attr-defined]
-    code, told, calls = call("scripts/build")
-    assert code == 0, told
-    assert behind(calls, "build", "--build-context") == []
-
-
 def test_a_container_on_the_checkout_gets_them_mounted(call: Call) -> None:
     _, _, calls = call("scripts/test", RUN_IN="docker")  # the stand-in runs no tests, and is told so
     [mount] = [one for one in behind(calls, "run", "--volume") if one.endswith(":/weights:ro")]
     assert "words/words.npz" in files(Path(mount.removesuffix(":/weights:ro")))
     assert "WEIGHTS=/weights" in behind(calls, "run", "--env")
-
-
-def test_weights_that_cannot_be_had_stop_the_build_in_one_line(call: Call) -> None:
-    child = call.child  # type: ignore[attr-defined]
-    shutil.rmtree(child / "weights")
-    shutil.rmtree(child.parent / "cache")
-    code, told, calls = call("scripts/build")
-    assert (code, "there is no folder weights/words" in told) == (3, True), told
-    assert [one for one in calls if one[0] == "build"] == []
 
 
 def test_the_dockerfile_lets_code_and_weights_change_apart(render: Callable[[AnswerSet], Path]) -> None:

@@ -9,7 +9,7 @@ import yaml
 from gpu_repo_runtime.update.render import owner_of, owners_in
 from releases import released
 
-from tests.answers import COMPONENTS, FRAMEWORKS, TYPES, AnswerSet
+from tests.answers import FRAMEWORKS, TYPES, AnswerSet
 from tests.needs import is_here
 from tests.updates.copiers import ROOT
 from tests.updates.family import Family
@@ -29,7 +29,6 @@ SLOW = {("v0.2.3", "service"), ("v0.4.0", "batch"), ("v0.5.1", "library")}  # wi
 NOT_TEXT = {".json", ".lock", ".npz", ".whl", ".png"}
 OWNER = "# the owner's line\n"
 ANSWERS = ".copier-answers.yml"
-OVERLAY = "deploy/overlays/prod/kustomization.yaml"
 
 
 def rows() -> list[object]:
@@ -42,10 +41,10 @@ def rows() -> list[object]:
     return made
 
 
-def start(family: Family, path: Path, version: str, answers: AnswerSet, without: str = "") -> Child:
-    """Render `answers` at `version` as a child without edits; nobody answers the question `without`."""
-    given = {name: value for name, value in answers.as_dict().items() if name != without}
-    return make_child(family, path, "--vcs-ref", version, *(f"--data={name}={value}" for name, value in given.items()))
+def start(family: Family, path: Path, version: str, answers: AnswerSet) -> Child:
+    """Render `answers` at `version` as a child without edits."""
+    given = [f"--data={name}={value}" for name, value in answers.as_dict().items()]
+    return make_child(family, path, "--vcs-ref", version, *given)
 
 
 def recorded(child: Child) -> dict[str, object]:
@@ -103,39 +102,3 @@ def test_each_line_of_the_owner_is_kept_or_its_file_named(
     assert not lost, f"{version} {answers.id}: gone without a trace: {lost}\n{program.out}"
     moved = [name for name, places in found.items() if name not in places and name not in program.out]
     assert not moved, f"{version} {answers.id}: elsewhere, and not named: {moved}\n{program.out}"
-
-
-@pytest.mark.slow
-def test_a_retired_image_stops_the_update_of_a_child_that_uses_it(family: Family, tmp_path: Path) -> None:
-    child = start(family, tmp_path / "child", family.work_tree, AnswerSet("service", "torch", gpu_driver="525"))
-    clone = Family(tmp_path / "family", family.copier)
-    subprocess.run(["git", "clone", "--quiet", str(family.path), str(clone.path)], check=True)
-    before, _, row = clone.read("base-images/catalog.yml").partition("- name: torch-cu12\n")
-    state = "state: supported" if "state: supported" in row.split("- name:")[0] else "state: maintenance"
-    changed = f"{before}- name: torch-cu12\n{row.replace(state, 'state: retired', 1)}"
-    clone.change("base-images/catalog.yml", lambda _: changed)
-    clone.release("v99.0.0")
-    child.edit({".copier-answers.yml": child.read(".copier-answers.yml").replace(str(family.path), str(clone.path))})
-    assert child.update().returncode == 1, f"torch-cu12 is retired and the update went on: {child.git('diff')}"
-    assert child.status() == {}, "the refused update left something behind"
-
-
-@pytest.mark.parametrize(
-    "version",
-    [
-        pytest.param(v, marks=pytest.mark.slow if v == "v0.3.0" else pytest.mark.release)
-        for v in RELEASED
-        if v <= "v0.3.0"
-    ],
-)
-def test_a_service_of_before_keeps_its_components_and_their_fixes(family: Family, tmp_path: Path, version: str) -> None:
-    """Copier alone updates it: an overlay that takes one still finds it, with what the owner changed in it."""
-    child = start(family, tmp_path / "child", version, AnswerSet("service", "plain"), without="components")
-    overlay = child.read(OVERLAY).replace("base/hpa", "base/keda")
-    scaler = "deploy/base/keda/scaledobject.yaml"
-    child.edit({OVERLAY: overlay, scaler: child.read(scaler) + "# mine\n"})
-    child.updated("--vcs-ref", family.work_tree)
-    assert (child.unmerged(), child.read(OVERLAY)) == (set(), overlay)
-    assert all(child.has(f"deploy/base/{name}/kustomization.yaml") for name in COMPONENTS)
-    assert child.read(scaler).endswith("# mine\n")
-    assert recorded(child)["components"] == list(COMPONENTS)

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from releasekit.template import render
 
 from tests.shared import RUNTIME
 from tests.updates.tiny import MARKER, TEN_LINES, Child, Program, Template, make_child, write_files
@@ -99,20 +98,11 @@ def test_an_ignored_file_in_the_way_stops_the_update(template: Template, tmp_pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rule", ["core.excludesFile", "info/exclude", ".gitignore"])
 def test_an_added_file_that_git_ignores_is_staged_and_named(
-    template: Template, tmp_path: Path, program: Program, rule: str
+    template: Template, tmp_path: Path, program: Program
 ) -> None:
     template.release("v1.0.0", {"a.txt": "a\n"})
-    child = make_child(template, tmp_path / "child")
-    place = {"info/exclude": child.path / ".git/info/exclude", ".gitignore": child.path / ".gitignore"}.get(
-        rule, tmp_path / "ignore"
-    )
-    place.parent.mkdir(exist_ok=True)
-    place.write_text("wheels/\n")
-    if rule == "core.excludesFile":
-        child.git("config", rule, str(place))
-    child.commit("An ignore rule")
+    child = make_child(template, tmp_path / "child", edits={".gitignore": "wheels/\n"})
     template.release("v2.0.0", {"a.txt": "a\n", "wheels/x.whl": "x\n"})
     assert program(child) == 4
     assert "added      wheels/x.whl: an ignore rule hides it" in program.out
@@ -225,22 +215,6 @@ def test_an_update_never_goes_back(template: Template, tmp_path: Path, program: 
 
 
 @pytest.mark.slow
-def test_an_unreleased_commit_without_a_tag_has_the_version_of_its_file(
-    template: Template, tmp_path: Path, program: Program
-) -> None:
-    settings = "_exclude: [copier.yml, CHANGELOG.md, VERSION, .git]\n"
-    template.release("v1.0.0", {"VERSION": "1.0.0\n"}, settings)
-    template.git("tag", "--delete", "v1.0.0")
-    template.commit("After the release")
-    child = make_child(template, tmp_path / "child", "--vcs-ref", "HEAD")
-    assert program(child) == 0
-    assert program.out.startswith("nothing to do: this repository follows v1.0.0-0-g")
-    log = "".join(f"## {name}\n\n**You have to act**\n- Act.\n\n" for name in ("2.0.0", "1.0.0"))
-    template.release("v2.0.0", {"VERSION": "2.0.0\n", "CHANGELOG.md": log}, settings)
-    assert program.result(child)["act"] == ["2.0.0: Act."]
-
-
-@pytest.mark.slow
 def test_the_updater_of_the_new_release_does_the_update(template: Template, tmp_path: Path) -> None:
     template.release("v1.0.0", {"a.txt": "a\n"})
     child = make_child(template, tmp_path / "child")
@@ -287,15 +261,11 @@ ERRORS: dict[str, tuple[Damage, tuple[str, ...], str]] = {
         lambda _, child: child.edit({".copier-answers.yml": None}), (),
         "or this repository does not follow a template",
     ),
-    "no _commit": (answers(lambda text: text.replace("_commit", "commit")), (), "restore it from git"),
     "a relative address": (
         answers(lambda text: re.sub(r"(?m)^_src_path: .*$", "_src_path: template", text)), (), "does not exist"
     ),
     "a lost tag": (
         lambda template, _: template.git("tag", "--delete", "v1.0.0"), (), "the template has no version v1.0.0"
-    ),
-    "a lost template": (
-        lambda template, _: template.path.rename(template.path.with_name("elsewhere")), (), "does not exist"
     ),
     "a broken template": (
         release("{{ nonsense | nonsense }}\n", name="a.txt.jinja"), (), "No filter named 'nonsense'"
@@ -328,21 +298,6 @@ def test_an_error_is_one_line_and_changes_nothing(
     assert json.loads(program.out)["code"] == 1
     assert child.status() == before
     assert child.read("a.txt") == "a\n"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("text", ["x: [", "defaults: {more: mine, title: mine}"])
-def test_a_person_s_settings_of_copier_do_not_reach_an_update_or_the_release_check(
-    template: Template, tmp_path: Path, program: Program, text: str
-) -> None:
-    asks = "title: {type: str, default: x}\n"
-    template.release("v1.0.0", {"a.txt.jinja": "a {{ title }}\n"}, asks)
-    child = make_child(template, tmp_path / "child")
-    template.release("v2.0.0", {"a.txt.jinja": "a {{ title }} {{ more }}\n"}, asks + "more: {type: str, default: y}\n")
-    (template.copier.home / "settings.yml").write_text(text)
-    assert program(child) == 0, program.err
-    render(template.path, {}, tmp_path / "made")
-    assert child.read("a.txt") == (tmp_path / "made/a.txt").read_text() == "a x y\n"
 
 
 @pytest.mark.slow

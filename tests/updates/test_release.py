@@ -94,45 +94,6 @@ def test_what_is_not_ready_is_refused_and_nothing_is_changed(
 
 
 @pytest.mark.slow
-def test_a_release_that_cannot_be_tagged_is_taken_back(family: Repository) -> None:
-    family.git("config", "tag.gpgSign", "true")
-    family.git("config", "gpg.program", "false")
-    before = family.git("rev-parse", "HEAD")
-    done = run(family, "1.1.0")
-    assert done.returncode == 128
-    assert "gpg failed to sign" in done.stderr
-    assert family.git("rev-parse", "HEAD") == before
-    assert family.git("status", "--porcelain") == ""
-    assert family.read("VERSION") == "1.0.0\n"
-
-
-@pytest.mark.slow
-def test_a_push_that_origin_refuses_is_told_with_both_ways_on(family: Repository, tmp_path: Path) -> None:
-    hook = tmp_path / "origin.git" / "hooks" / "update"
-    write_files(hook.parent, {"update": "#!/bin/sh\ncase $1 in refs/tags/*) exit 1 ;; esac\n"})
-    hook.chmod(0o755)
-    before = family.git("rev-parse", "HEAD").strip()
-    done = run(family, "1.1.0", PUSH="1")
-    assert done.returncode == 1
-    assert "to take it back: git tag -d v1.1.0 && git reset --keep HEAD~1" in done.stdout
-    assert family.git("ls-remote", "origin", "main").split()[0] == before, "the branch without its tag"
-    hook.unlink()
-    family.git("push", "--quiet", "--atomic", "origin", "main", "v1.1.0")
-    family.git("tag", "--delete", "v1.1.0")
-    family.git("reset", "--quiet", "--keep", "HEAD~1")
-    assert family.git("rev-parse", "HEAD").strip() == before
-
-
-def test_a_push_without_a_branch_is_refused_before_anything_is_done(family: Repository) -> None:
-    family.git("checkout", "--quiet", "--detach")
-    done = run(family, "1.1.0", PUSH="1")
-    assert done.returncode == 1
-    assert "no branch is checked out" in done.stderr
-    assert family.read("VERSION") == "1.0.0\n"
-    assert family.git("tag") == ""
-
-
-@pytest.mark.slow
 @pytest.mark.needs("the history of git")
 def test_the_demo_shows_a_merge_an_opted_out_file_and_a_solved_conflict(tmp_path: Path, copier: Copier) -> None:
     environment = copier.environment() | {"DEMO_FOLDER": str(tmp_path / "demo")}

@@ -25,81 +25,69 @@ from tests.updates.release_cases import (
 )
 from tests.updates.tiny import Template, write_files
 
+Check = Callable[..., int]
 
-def checked(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    changed: Files,
-    by_hand: Callable[[Path], object] | None = None,
-    *options: str,
-) -> int:
-    """Release GOOD as 1.0.0, put `changed` into the work tree and run the check on it."""
-    copier = copier_at(tmp_path / "copier-home")
-    for name, value in copier.environment().items():
-        monkeypatch.setenv(name, value)
-    family = Template(tmp_path / "template", copier)
-    answers_file = {ANSWERS_FILE: "{{ _copier_answers | to_nice_yaml }}"}
-    family.release("v1.0.0", GOOD | answers_file, GOOD["copier.yml"])
-    (family.path / "t/scripts/build").chmod(0o755)
-    family.git("commit", "--quiet", "--all", "--amend", "--no-edit")
-    family.git("tag", "--force", "v1.0.0")
-    for name in GOOD.keys() - changed.keys():
-        (family.path / name).unlink()
-    write_files(family.path, changed)
-    if by_hand:
+
+@pytest.fixture
+def check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Check:
+    """Return a function that releases GOOD as 1.0.0, changes the work tree and runs the check on it."""
+
+    def of(changed: Files, *options: str, by_hand: Callable[[Path], object] = lambda _: None) -> int:
+        copier = copier_at(tmp_path / "copier-home")
+        for name, value in copier.environment().items():
+            monkeypatch.setenv(name, value)
+        family = Template(tmp_path / "template", copier)
+        answers_file = {ANSWERS_FILE: "{{ _copier_answers | to_nice_yaml }}"}
+        family.release("v1.0.0", GOOD | answers_file, GOOD["copier.yml"])
+        (family.path / "t/scripts/build").chmod(0o755)
+        family.git("commit", "--quiet", "--all", "--amend", "--no-edit")
+        family.git("tag", "--force", "v1.0.0")
+        for name in GOOD.keys() - changed.keys():
+            (family.path / name).unlink()
+        write_files(family.path, changed)
         by_hand(family.path)
-    monkeypatch.setattr(sys, "argv", ["release_check", "--repository", str(family.path), *options])
-    return release_check.main()
+        monkeypatch.setattr(sys, "argv", ["release_check", "--repository", str(family.path), *options])
+        return release_check.main()
+
+    return of
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", sampled(REFUSED, every(20), every(3)))
-def test_what_would_hurt_children_is_refused(
-    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    apply, reason = REFUSED[case]
-    assert checked(tmp_path, monkeypatch, apply(GOOD), None, "--no-updates") == 1
-    assert reason in capsys.readouterr().err
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("case", sampled(MADE_BY_HAND, every(2)))
-def test_what_only_the_file_system_shows_is_refused(
-    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    by_hand, reason = MADE_BY_HAND[case]
-    assert checked(tmp_path, monkeypatch, GOOD, by_hand, "--no-updates") == 1
+@pytest.mark.parametrize("case", [*sampled(REFUSED, every(20), every(3)), *sampled(MADE_BY_HAND, every(2))])
+def test_what_would_hurt_children_is_refused(case: str, check: Check, capsys: pytest.CaptureFixture[str]) -> None:
+    if case in REFUSED:
+        apply, reason = REFUSED[case]
+        assert check(apply(GOOD), "--no-updates") == 1
+    else:
+        by_hand, reason = MADE_BY_HAND[case]
+        assert check(GOOD, "--no-updates", by_hand=by_hand) == 1
     assert reason in capsys.readouterr().err
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", sampled(HARMFUL_UPDATES, every(9)))
 def test_an_update_that_harms_an_edited_child_is_refused(
-    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    case: str, check: Check, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     apply, reason = HARMFUL_UPDATES[case]
     monkeypatch.setitem(template.NAME, "title", "mine")
-    assert checked(tmp_path, monkeypatch, apply(GOOD)) == 1
+    assert check(apply(GOOD)) == 1
     told = capsys.readouterr().err
     assert "update of a child of 1.0.0: " in told
     assert reason in told
 
 
 @pytest.mark.slow
-def test_real_updates_of_edited_children_are_let_through(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_real_updates_of_edited_children_are_let_through(check: Check, capsys: pytest.CaptureFixture[str]) -> None:
     better = change(t__scripts__build="better\n", t__README_dot_md="a better seed\n", t__scripts__new="n\n")
-    assert checked(tmp_path, monkeypatch, better(GOOD)) == 0, capsys.readouterr().err
+    assert check(better(GOOD)) == 0, capsys.readouterr().err
     assert "update edited children of v1.0.0 ..." in capsys.readouterr().out
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", sampled(ALLOWED, every(6), every(2)))
-def test_what_children_can_take_is_let_through(
-    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert checked(tmp_path, monkeypatch, ALLOWED[case](GOOD), None, "--no-updates") == 0, capsys.readouterr().err
+def test_what_children_can_take_is_let_through(case: str, check: Check, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check(ALLOWED[case](GOOD), "--no-updates") == 0, capsys.readouterr().err
 
 
 ANSWERS = "{{ _copier_conf.answers_file }}.jinja"
@@ -134,9 +122,9 @@ def test_each_version_has_another_sample(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_same_files_are_checked_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert checked(tmp_path, monkeypatch, change(t__scripts__build="better\n")(GOOD)) == 0
+    assert check(change(t__scripts__build="better\n")(GOOD)) == 0
     again = ["release_check", "--repository", str(tmp_path / "template"), "--version"]
     capsys.readouterr()
     monkeypatch.setattr(sys, "argv", [*again, "1.0.1rc1"])
@@ -153,9 +141,9 @@ def test_the_same_files_are_checked_once(
 
 @pytest.mark.slow
 def test_the_reviewer_sees_the_rendered_difference(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    check: Check, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert checked(tmp_path, monkeypatch, change(t__scripts__build="better\n")(GOOD), None, "--no-updates") == 0
+    assert check(change(t__scripts__build="better\n")(GOOD), "--no-updates") == 0
     assert "changed in the children with the defaults: 2 files, see " in capsys.readouterr().out
     patch = (tmp_path / "template/build/release-check.patch").read_text()
     assert patch.count("-build\n+better\n") == 2, "a child of each flavour"

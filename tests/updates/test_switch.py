@@ -68,18 +68,3 @@ def test_a_type_that_goes_keeps_and_names_the_owners_files(family: Family, progr
     assert child.read(search).endswith("MINE = 1\n")
     assert f"conflict   {search}: the template dropped it" in program.out
     assert child.has(f"src/{LIBRARY.package_name}/model.py"), "the new type's files did not arrive"
-
-
-@pytest.mark.slow
-def test_plain_copier_records_an_absolute_address_of_a_relative_one(
-    family: Family, program: Program, tmp_path: Path
-) -> None:
-    (tmp_path / "parent").symlink_to(family.path)
-    given = [f"--data={name}={value}" for name, value in LIBRARY.as_dict().items()]
-    done = family.copier.run("copy", "--defaults", *given, "parent", "child", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    child = Child(tmp_path / "child", family.copier)
-    assert yaml.safe_load(child.read(ANSWERS))["_src_path"] == str(family.path)
-    child.git("init", "--quiet")
-    child.commit("Start from the template")
-    assert program(child) == 0, program.err
