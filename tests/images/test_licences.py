@@ -6,7 +6,7 @@ import json
 
 import pytest
 import yaml
-from image_tools.catalog import FOLDER, ROOT, live_rows, lock_path, matches, read_lock
+from image_tools.catalog import FOLDER, ROOT, live_rows, matches
 from image_tools.check import unread_licences
 
 from .conftest import CATALOG, Built
@@ -19,7 +19,6 @@ DECLARED = (
 
 
 TABLE = yaml.safe_load((FOLDER / "licences.yml").read_text())
-HELD = {name for row in live_rows(CATALOG) for name in read_lock(lock_path(row["name"]))}
 
 
 def licence_of(package: str) -> str:

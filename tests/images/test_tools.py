@@ -29,7 +29,6 @@ from .parent import Parent
 
 CATALOG = read_catalog()
 ROWS = [row["name"] for row in live_rows(CATALOG)]
-HASH = f"--hash=sha256:{'0' * 64}"
 
 
 def changed_row(name: str, **changes: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -154,14 +154,6 @@ class Cluster:
         assert (f': "{at} 20' in self.applied) if reached else self.applied == before, done.stderr
         return done
 
-    def add(self, name: str, text: str) -> None:
-        """Add a resource to the overlay prod."""
-        prod = self.child / "deploy" / "overlays" / "prod"
-        (prod / name).write_text(text)
-        kustomization = prod / "kustomization.yaml"
-        kustomization.write_text(re.sub(r"(?m)^resources:\n", f"\\g<0>  - {name}\n", kustomization.read_text()))
-        git(self.child, "add", "--all")
-
     @property
     def applied(self) -> str:
         """What the cluster was told last, "" when nothing."""
@@ -200,7 +192,11 @@ def test_an_older_commit_is_not_deployed_over_a_newer_one(cluster: Cluster) -> N
 
 def test_every_mention_is_the_released_digest_and_each_deployment_is_waited_for(cluster: Cluster) -> None:
     repository = "registry.example.com/ml/topic-finder"
-    cluster.add("second.yaml", SECOND.replace("IMAGE", repository))
+    prod = cluster.child / "deploy/overlays/prod"
+    (prod / "second.yaml").write_text(SECOND.replace("IMAGE", repository))
+    kustomization = prod / "kustomization.yaml"
+    kustomization.write_text(kustomization.read_text().replace("\nresources:\n", "\nresources:\n  - second.yaml\n"))
+    git(cluster.child, "add", "--all")
     done = cluster.deploy(cluster.commit(1))
     assert done.returncode == 0, done.stderr
     [second] = [one for one in json.loads(cluster.applied)["items"] if one["metadata"]["name"] == "second"]

@@ -15,7 +15,6 @@ from tests.updates.copiers import ROOT
 from tests.updates.family import Family
 from tests.updates.tiny import Child, Program, make_child
 
-SETTINGS = yaml.safe_load((ROOT / "copier.yml").read_text(encoding="utf-8"))
 RELEASED = [f"v{version}" for version in released(ROOT)] if is_here("the history of git") else []
 SINCE = {"jax": "v0.4.0"}  # where a framework is younger than the releases
 ROWS = [
@@ -27,7 +26,6 @@ ROWS = [
 ]
 SLOW = {("v0.2.3", "service"), ("v0.4.0", "batch"), ("v0.5.1", "library")}  # without a framework
 NOT_TEXT = {".json", ".lock", ".npz", ".whl", ".png"}
-OWNER = "# the owner's line\n"
 ANSWERS = ".copier-answers.yml"
 
 
