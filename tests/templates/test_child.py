@@ -82,6 +82,13 @@ def test_build_says_how_to_get_the_base_image(in_docker):
 
 
 @pytest.mark.slow
+def test_a_wheel_of_another_version_than_the_tag_is_not_published(in_docker):
+    (in_docker / "dist").mkdir()
+    (in_docker / "dist/topic_finder-0.1.0-py3-none-any.whl").touch()
+    assert "contains version 0.1.0, not v9.9.9" in run(in_docker, "scripts/publish", "v9.9.9", expect=2)
+
+
+@pytest.mark.slow
 def test_docker_gets_the_gpus_of_the_machine(in_docker, tmp_path):
     library, device = in_docker / "scripts" / "lib.sh", tmp_path / "nvidiactl"
     library.write_text(library.read_text().replace("/dev/nvidiactl", str(device)))
