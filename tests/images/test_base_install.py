@@ -7,6 +7,7 @@ import re
 import subprocess
 from pathlib import Path
 
+import packaging
 import pytest
 from base_install import cli
 from pip_settings import uv_environment
@@ -133,6 +134,13 @@ def test_another_file_under_the_same_name_is_not_installed(bench: Bench) -> None
     assert not (bench.site / "tool.py").exists()
 
 
+def test_what_base_install_runs_with_is_not_in_the_environment(bench: Bench) -> None:
+    """It brings packaging along; a lock that pins the same version still needs it installed."""
+    done = bench.install(bench.wheel("packaging", packaging.__version__, **{"packaging/__init__.py": ""}))
+    assert done.stdout.startswith("base-install: 1 packages installed"), done.stderr
+    assert (bench.site / "packaging").is_dir()
+
+
 def test_other_platforms_comments_and_continued_lines(bench: Bench) -> None:
     line = bench.wheel("tool").strip().replace(" --hash", " \\\n    --hash")
     done = bench.install(f'# für uns\n--require-hashes\n{line} # via x\nother==1 ; sys_platform == "win32" {HASH}\n')
@@ -152,6 +160,14 @@ def test_a_wheel_that_the_child_carries_is_installed_from_its_folder(bench: Benc
     assert done.returncode == 0, done.stderr
     assert (bench.site / "runtime.py").read_text() == "version = 1\n"
     assert (bench.site / "mine.py").is_file()
+
+
+def test_settings_cannot_move_the_packages_elsewhere(bench: Bench) -> None:
+    elsewhere = str(bench.folder / "elsewhere")
+    variables = {"PIP_TARGET": elsewhere, "PIP_PREFIX": elsewhere, "PIP_USER": "1", "UV_PYTHON": "/usr/bin/python3"}
+    done = bench.install(bench.wheel("tool", **{"tool.py": ""}), **variables)
+    assert done.returncode == 0, done.stderr
+    assert (bench.site / "tool.py").is_file()
 
 
 def test_settings_of_pip_reach_uv(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from cryptography.x509.oid import NameOID
 from image_tools.ca_certificates import check_files, check_roots
 from image_tools.catalog import FOLDER, ImageError, find_row
 from image_tools.plan import write_plan
+from recipe.install.ca_certificates import added_roots
 
 from .conftest import CATALOG, Built
 
@@ -40,6 +41,20 @@ def write(path: Path, *certificates: x509.Certificate) -> None:
 def record(told: Any) -> dict[str, Any]:
     """Return the record of a smoke test whose report has these certificates."""
     return {"report": {"image": {"name": "plain-cu13", "certificates": told}}}
+
+
+def test_a_root_that_is_not_debians_is_listed_with_its_subject(tmp_path: Path) -> None:
+    """Wherever the loader of OpenSSL looks: in the bundle, and in a file of its own."""
+    debians, bundled, alone = certificate("Debian's"), certificate("Build machine"), certificate("In a file")
+    write(tmp_path / "debian" / "mozilla" / "one.crt", debians)
+    write(tmp_path / "certs" / "ca-certificates.crt", debians, bundled)
+    write(tmp_path / "certs" / "alone.pem", alone)
+    found = added_roots(tmp_path / "certs", tmp_path / "debian")
+    expected = {
+        one.fingerprint(SHA256()).hex(): name for one, name in ((bundled, "Build machine"), (alone, "In a file"))
+    }
+    assert {one["sha256"]: one["subject"] for one in found} == {key: f"CN={name}" for key, name in expected.items()}
+    assert [one["sha256"] for one in found] == sorted(expected)
 
 
 def test_a_file_that_is_no_certificate_is_named_before_the_build(tmp_path: Path) -> None:

@@ -1,13 +1,14 @@
-"""What a company sets once reaches the tools of the images: its package index, its packages of Debian."""
+"""What a company sets once reaches the tools of the images: its package index, its registry, its packages of Debian."""
 
 from __future__ import annotations
 
+import argparse
 import copy
 from pathlib import Path
 
 import pytest
-from image_tools import package_index
-from image_tools.catalog import find_row
+from image_tools import package_index, push
+from image_tools.catalog import ImageError, find_row
 from image_tools.check import check_rows
 from image_tools.plan import write_plan
 
@@ -59,6 +60,25 @@ def test_a_build_gets_the_index_as_a_secret_file(pip_conf: Path, monkeypatch: py
     monkeypatch.delenv("UV_DEFAULT_INDEX")
     settings = {key for key in package_index.remote_settings() if key in package_index.ADDRESSES}
     assert not settings
+
+
+def test_push_takes_what_was_built_for_its_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`make images REGISTRY=ours`, `make push REGISTRY=ours`; an image that was built without REGISTRY counts too."""
+    docker = tmp_path / "docker"
+    told = '[{"RootFS": {"Layers": []}, "Config": {}}]'
+    docker.write_text(f'#!/bin/sh\ngrep -qx "$3" "$BUILT" && echo \'{told}\'\n')
+    docker.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("BUILT", str(tmp_path / "built"))
+    row = find_row(CATALOG, "plain-cu13") | {"platform": "linux/amd64"}
+    arguments = argparse.Namespace(registry="ours.example.com/ml", source="")
+    tag = f"ours.example.com/ml/plain-cu13:{CATALOG['release']}"
+    for built in (tag, f"registry.example.com/ml/plain-cu13:{CATALOG['release']}"):
+        (tmp_path / "built").write_text(f"{built}\n")
+        assert push.built(CATALOG, row, arguments)[0] == built
+    (tmp_path / "built").write_text("")
+    with pytest.raises(ImageError, match=r"make images IMAGE=plain-cu13 REGISTRY=ours\.example\.com/ml"):
+        push.built(CATALOG, row, arguments)
 
 
 def test_a_row_has_packages_of_debian_in_addition(tmp_path: Path) -> None:

@@ -17,6 +17,26 @@ from .conftest import CATALOG, DEFAULT_REGISTRY, ROWS, Built
 
 pytestmark = pytest.mark.images
 
+NAME = "torch-cu13"
+EXTENSION = """
+#include <torch/extension.h>
+at::Tensor twice(const at::Tensor& x) { return x * 2; }
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("twice", &twice); }
+"""
+COMPILE = f"""
+import subprocess, sys, sysconfig, torch
+from torch.utils.cpp_extension import include_paths, library_paths
+open("/tmp/ext.cpp", "w").write({EXTENSION!r})
+flags = ["-O0", "-shared", "-fPIC", "-std=c++20", "-DTORCH_EXTENSION_NAME=ext"]
+folders = [f"-I{{path}}" for path in (*include_paths(), sysconfig.get_path("include"))]
+links = [f"-L{{path}}" for path in library_paths()] + ["-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python"]
+subprocess.run(["g++", *flags, *folders, "/tmp/ext.cpp", "-o", "/tmp/ext.so", *links], check=True)
+sys.path.insert(0, "/tmp")
+import ext
+print(float(ext.twice(torch.ones(3)).sum()))
+"""
+
+
 CUDA_EXTENSION = {
     "pyproject.toml": """
 [build-system]
@@ -85,14 +105,21 @@ def row(name: str) -> Any:
     return pytest.param(name, marks=pytest.mark.row(name))
 
 
-@pytest.mark.parametrize("devel", [row("plain-cu13"), row("torch-cu13")], indirect=True)
+@pytest.mark.parametrize("devel", [row(NAME)], indirect=True)
+def test_an_extension_compiles_on_the_layers_of_the_runtime_image(devel: tuple[Built, Built]) -> None:
+    """A C++ extension of torch compiles, loads and computes; every layer of the runtime image is shared."""
+    runtime, made = devel
+    below = runtime.image.attrs["RootFS"]["Layers"]
+    assert made.image.attrs["RootFS"]["Layers"][: len(below)] == below
+    assert made.python(COMPILE).splitlines()[-1] == "6.0"
+
+
+@pytest.mark.parametrize("devel", [row("plain-cu13"), row(NAME)], indirect=True)
 def test_a_cuda_extension_is_built_in_devel_and_loads_in_the_runtime_image(
     devel: tuple[Built, Built], tmp_path: Path
 ) -> None:
     """A project with setuptools and a kernel: its wheel has machine code for each GPU of the row, and it loads."""
     runtime, made = devel
-    below = runtime.image.attrs["RootFS"]["Layers"]
-    assert made.image.attrs["RootFS"]["Layers"][: len(below)] == below, "the layers of the runtime image are shared"
     for name, text in CUDA_EXTENSION.items():
         (tmp_path / name).write_text(text)
     volumes = {str(tmp_path): {"bind": "/work", "mode": "rw"}}

@@ -13,22 +13,26 @@ from shutil import which
 from typing import Any
 
 import pytest
-from image_tools import check, pipelines, plan, record
+from image_tools import check, lock, pipelines, plan, record, sbom
 from image_tools.__main__ import main as image_tools_main
 from image_tools.catalog import (
     FOLDER,
     ROOT,
     ImageError,
+    chosen_rows,
+    differences,
     find_row,
     installed_pins,
     live_rows,
     read_catalog,
+    read_lock,
 )
 
 from .parent import Parent
 
 CATALOG = read_catalog()
 ROWS = [row["name"] for row in live_rows(CATALOG)]
+HASH = f"--hash=sha256:{'0' * 64}"
 
 
 def changed_row(name: str, **changes: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -80,6 +84,11 @@ def test_two_rows_for_the_same_answers_are_caught() -> None:
         check.check_rows(catalog, [])
 
 
+def test_a_row_without_requirements_is_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(ImageError, match=r"requirements\.in does not exist: write what the image is made of"):
+        lock.resolve(tmp_path / "new" / "requirements.in", tmp_path / "requirements.lock")
+
+
 @pytest.mark.slow
 def test_a_lock_names_what_changed_since_the_last_release(tmp_path: Path) -> None:
     """Since the last commit that changed VERSION, however often it was resolved again."""
@@ -91,6 +100,39 @@ def test_a_lock_names_what_changed_since_the_last_release(tmp_path: Path) -> Non
         assert first == "plain-cu13/requirements.lock: 1 changes since the last release"
         assert (second.split()[0], second.split()[-1]) == ("nvidia-nvshmem-cu13:", "gone")
         parent.commit()
+
+
+def test_an_unknown_image_names_the_known_ones_and_a_retired_one_is_not_built() -> None:
+    with pytest.raises(ImageError, match="unknown image 'torch-cu11'") as failure:
+        find_row(CATALOG, "torch-cu11")
+    assert all(name in str(failure.value) for name in ROWS)
+    catalog, row = changed_row("torch-cu12", state="retired")
+    assert "torch-cu12" not in [one["name"] for one in live_rows(catalog)]
+    with pytest.raises(ImageError, match="retired"):
+        chosen_rows(catalog, row["name"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("numpy==2.4.6\n", "'numpy==2.4.6' is not NAME==VERSION with a sha256 hash"),
+        (f"numpy>=2 {HASH}\n", "is not NAME==VERSION"),
+        (f"numpy==2.* {HASH}\n", "is not NAME==VERSION"),
+        (f"numpy==2.4 {HASH[:-1]}\n", "is not NAME==VERSION"),
+        ("# nothing\n", "the lock is empty"),
+        (None, "no lock there"),
+    ],
+)
+def test_a_lock_that_pins_nothing_is_one_clear_line(tmp_path: Path, text: str | None, message: str) -> None:
+    """The message says what is wrong and how to make the lock."""
+    path = tmp_path / "torch-cu13" / "requirements.lock"
+    path.parent.mkdir()
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(ImageError, match=message) as failure:
+        read_lock(path)
+    assert len(str(failure.value).splitlines()) == 1
+    assert "make lock IMAGE=torch-cu13" in str(failure.value)
 
 
 def test_a_lock_and_its_plan_hold_every_package_once_with_hashes(tmp_path: Path) -> None:
@@ -127,6 +169,12 @@ def test_a_build_has_the_tag_that_children_expect_and_a_system_that_a_team_can_p
     assert "--build-arg=OS_IMAGE=ours/debian@sha256:1" in plan.build_options(CATALOG, find_row(CATALOG, ROWS[0]), "r")
 
 
+def test_the_catalogue_is_safe_to_include_in_a_template() -> None:
+    """copier.yml includes the file in a Jinja expression: nothing in it may look like Jinja."""
+    text = (FOLDER / "catalog.yml").read_text()
+    assert not any(mark in text for mark in ("{{", "{%", "{#", "}}"))
+
+
 def test_no_engine_is_one_clear_line() -> None:
     """Without an engine, or without docker, `make images` says so and ends with 1."""
     no_engine = "no Docker Engine answers at unix:///nowhere/docker.sock"
@@ -137,6 +185,26 @@ def test_no_engine_is_one_clear_line() -> None:
     assert result.returncode == 1
     assert result.stderr.startswith(f"error: {no_engine if which('docker') else 'docker is not installed here'}")
     assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_a_broken_record_is_one_clear_line(tmp_path: Path) -> None:
+    """A record that is not JSON is refused with the way out; writing keeps the other rows."""
+    path = tmp_path / "released.json"
+    path.write_text("{")
+    with pytest.raises(ImageError, match="restore it from git"):
+        record.read_record(path)
+    path.write_text('{"a": {"tag": "1"}}')
+    record.write_entry(path, "b", {"tag": "2"})
+    assert json.loads(path.read_text()) == {"a": {"tag": "1"}, "b": {"tag": "2"}}
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["released.json"]
+
+
+def test_check_reports_every_contradiction_at_once() -> None:
+    """`make check-catalog` lists all contradictions with the row's name."""
+    catalog, _ = changed_row("torch-cu13", cudnn="1.0", nccl="1.0")
+    with pytest.raises(ImageError) as failure:
+        check.check(catalog, argparse.Namespace(image=""))
+    assert str(failure.value).count("torch-cu13: ") == 2
 
 
 def test_the_dockerfile_passes_hadolint() -> None:
@@ -167,6 +235,16 @@ def bill(path: Path, **packages: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"packages": [root, *listed]}))
     return path
+
+
+def test_package_changes_are_named(tmp_path: Path) -> None:
+    """New, gone and other versions, and nothing else."""
+    old = bill(tmp_path / "old.json", bash="5.2", zlib1g="1.3", openssl="3.5.1")
+    new = bill(tmp_path / "new.json", bash="5.2", tini="0.19", openssl="3.5.2")
+    expected = ["openssl: 3.5.1 -> 3.5.2", "tini: not there -> 0.19", "zlib1g: 1.3 -> gone"]
+    assert differences(sbom.packages_of(old), sbom.packages_of(new)) == expected
+    with pytest.raises(ImageError, match="cannot read this list of packages"):
+        sbom.packages_of(tmp_path / "missing.json")
 
 
 def test_records_that_ci_archived_are_adopted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
