@@ -26,7 +26,7 @@ def pip_conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "pip.conf"
     extra = "file:///opt/mine\n    https://more.example.com/simple"
     path.write_text(
-        f"[global]\nindex-url = {INDEX}\nextra-index-url = {extra}\nfind-links = /opt/wheels\ncert = /opt/ca.pem\n"
+        f"[global]\nindex-url = {INDEX}\nextra-index-url = {extra}\nfind-links = /opt/mine\ncert = /opt/ca.pem\n"
     )
     monkeypatch.setenv("PIP_CONFIG_FILE", str(path))
     return path

@@ -60,6 +60,15 @@ def test_a_pre_release_needs_no_section_of_its_own(family: Repository) -> None:
     assert run(family, "1.1.0").returncode == 0
 
 
+@pytest.mark.slow
+def test_a_release_that_cannot_be_tagged_is_taken_back(family: Repository) -> None:
+    family.git("config", "tag.gpgSign", "true")
+    family.git("config", "gpg.program", "false")
+    before = family.git("rev-parse", "HEAD")
+    assert run(family, "1.1.0").returncode == 128
+    assert (family.git("rev-parse", "HEAD"), family.git("status", "--porcelain")) == (before, "")
+
+
 @pytest.mark.parametrize(
     ("version", "files", "reason"),
     sampled(
