@@ -28,7 +28,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a trim of another folder": ({"trims": [{**TRIM, "remove": ["/etc/passwd"]}]}, "'/etc/passwd' does not"),
     "a trim that leaves its folder": ({"trims": [{**TRIM, "remove": ["a/../../x"]}]}, "'a/../../x' does not"),
     "a date without quotes": ({"images": [{**ROWS[0], "end_of_life": 2028}]}, "end_of_life: expected a date in quotes"),
-    "many": (dict.fromkeys(("release", "python", "gpus", "layers")), "$.gpus: "),
+    "many": (dict.fromkeys(("release", "python", "frameworks", "layers")), "$.frameworks: "),
 }
 
 

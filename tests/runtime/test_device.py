@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from types import ModuleType, SimpleNamespace
-from typing import Any
+from types import ModuleType
 
 import pytest
 from gpu_repo_runtime import device
@@ -86,31 +85,3 @@ def test_a_lost_gpu_is_seen_through_what_an_owner_makes_of_it() -> None:
     assert isinstance(wrapped.value.__cause__, RuntimeError)
     assert device.is_device_lost(wrapped.value.__cause__)
     assert device.is_device_lost(wrapped.value)
-
-
-@pytest.fixture
-def mac(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Let PyTorch be one for a Mac: a stand-in, as no Mac runs these tests."""
-    torch: Any = ModuleType("torch")
-    torch.version = SimpleNamespace(cuda=None)
-    torch.backends = SimpleNamespace(mps=SimpleNamespace(is_built=lambda: True, is_available=lambda: True))
-    torch.mps = SimpleNamespace(
-        recommended_max_memory=lambda: 12, driver_allocated_memory=lambda: 5, current_allocated_memory=lambda: 3
-    )
-    monkeypatch.setitem(sys.modules, "torch", torch)
-    monkeypatch.delitem(sys.modules, "gpu_repo_runtime.device.with_torch", raising=False)
-    yield torch.backends.mps
-    sys.modules.pop("gpu_repo_runtime.device.with_torch", None)
-
-
-def test_the_gpu_of_a_mac_is_taken_where_it_is_asked_for(mac: Any) -> None:
-    assert (device.choose("mps"), device.choose("cpu"), device.choose("auto")) == ("mps", "cpu", "cpu")
-    assert device.reason("mps") == "mps: Apple GPU"
-    assert device.reason("cpu").endswith("; DEVICE=mps takes Apple's GPU")
-    assert device.memory("mps") == device.Memory(used=3, free=7, total=12, peak=5)
-
-
-def test_the_cpu_never_stands_in_for_the_gpu_of_a_mac(mac: Any) -> None:
-    mac.is_available = lambda: False
-    with pytest.raises(device.DeviceError, match="torch sees no GPU of Apple"):
-        device.choose("mps")

@@ -8,30 +8,21 @@ from tests import processes
 from tests.runtime.services import RUNTIME
 
 IN = 'Error parsing image name "docker://host:5000/ml/it:v429": reading manifest v429 in host:5000/ml/it: '
-GET = 'Get "http://host:5000/v2/ml/it/manifests/v429"'
 # What skopeo 1.9 and Docker 28 make of the answers of a registry.
 PASSES = [
     IN + "unknown: slow down",  # 429 with a code that no tool knows
-    IN + "StatusCode: 429, <html>x</html>",
-    IN + "received unexpected HTTP status: 500 Internal Server Error",
     IN + "received unexpected HTTP status: 504 Gateway Timeout",
     IN + "denied: rate limit exceeded for your account",
     "Error listing repository tags: fetching tags list: invalid status code from registry 503 (Service Unavailable)",
-    "trying to reuse blob sha256:e6 at destination: failed to read from ml/it: 502 (Bad Gateway)",
-    f"{GET}: read tcp 10.0.0.1:45136->10.0.0.2:5000: connection reset by peer",
     "dial tcp 10.0.0.2:5000: connect: connection refused",
-    "net/http: TLS handshake timeout",
-    "timeout: no answer within 120 s",
     "",
 ]
 REFUSED = [
     IN + "manifest unknown",
     IN + "unauthorized: authentication required",
-    "Error listing repository tags: fetching tags list: invalid status code from registry 404 (Not Found)",
     "denied: requested access to the resource is denied",
     "tag invalid: The image tag 'v1' is immutable",
     "x509: certificate signed by unknown authority",
-    "dial tcp: lookup host: no such host",
     "An image does not exist locally with the tag: host:5000/ml/it",
 ]
 

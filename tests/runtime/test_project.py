@@ -18,44 +18,25 @@ def recorded(target: Path) -> list[Distribution]:
     return list(distributions(path=[str(target)]))
 
 
-def one(files: dict[str, str], folder: Path) -> Distribution:
-    """Return the record of a project of these files."""
-    for path, text in files.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text, encoding="utf-8")
+def one(text: str, folder: Path) -> Distribution:
+    """Return the record of a project with this pyproject.toml."""
+    (folder / "pyproject.toml").write_text(text, encoding="utf-8")
     project.write(folder, folder / "site")
     [found] = recorded(folder / "site")
     return found
 
 
-DYNAMIC = "[project]\nname = 'a-b'\ndynamic = ['version']\n"
-FILES: list[dict[str, str]] = [
-    {"pyproject.toml": "[project]\nname = 'a-b'\nversion = '1.2'\n"},
-    {"pyproject.toml": "[tool.poetry]\nname = 'a-b'\nversion = '1.2'\n"},
-    {"pyproject.toml": DYNAMIC, "src/ab/__init__.py": "import os\n__version__ = '1.2'\n"},
-    {"pyproject.toml": DYNAMIC, "ab/__about__.py": "__version__: str = '1.2'\n"},
-    {"setup.py": "import setuptools as s\ns.setup(name='a-b', version='1.2', packages=s.find_packages())\n"},
-    {"setup.py": "from setuptools import setup\nsetup()\n", "setup.cfg": "[metadata]\nname=a-b\nversion=1.2\n"},
-]
-
-
-def test_each_place_of_a_version_is_read(tmp_path: Path) -> None:
-    for number, files in enumerate(FILES):
-        found = one(files, tmp_path / str(number))
-        assert (found.metadata["Name"], found.version) == ("a-b", "1.2"), files
-
-
-def test_a_version_that_is_none_is_unknown_and_valid(tmp_path: Path) -> None:
-    found = one({"pyproject.toml": "[project]\nname = 'x'\nversion = '$Format$'\n"}, tmp_path)
-    assert found.version == project.UNKNOWN
-    assert str(Version(project.UNKNOWN)) == project.UNKNOWN
+@pytest.mark.parametrize("table", ["project", "tool.poetry"])
+@pytest.mark.parametrize(("version", "expected"), [("1.2", "1.2"), ("$Format$", project.UNKNOWN)])
+def test_name_and_version_are_those_of_pyproject_toml(tmp_path: Path, table: str, version: str, expected: str) -> None:
+    found = one(f"[{table}]\nname = 'a-b'\nversion = '{version}'\n", tmp_path)
+    assert (found.metadata["Name"], found.version) == ("a-b", str(Version(expected)))
 
 
 def test_a_new_version_takes_the_place_of_the_old_one_and_of_nothing_else(tmp_path: Path) -> None:
     other = tmp_path / "site" / "other-1.dist-info"
     other.mkdir(parents=True)
     (other / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1\n")
-    one({"pyproject.toml": "[project]\nname = 'x'\nversion = '1'\n"}, tmp_path / "a")
     for version in ("1", "2"):
         (tmp_path / "pyproject.toml").write_text(f"[project]\nname = 'x'\nversion = '{version}'\n")
         project.write(tmp_path, tmp_path / "site")

@@ -46,7 +46,7 @@ def test_the_updater_loads_all_that_it_needs_of_the_runtime_at_once(wheel: Path,
     assert loaded == {"", "locking", "package_index", "update", *(f"update.{name}" for name in own)}
 
 
-PROGRAMS = ["environment", "locking", "patience", "scripts.__main__", "serving.probe", "summary"]
+PROGRAMS = ["environment", "locking", "patience", "scripts.__main__", "serving.probe"]
 
 
 @pytest.mark.parametrize("program", sampled(PROGRAMS, ["environment", "scripts.__main__"]))
@@ -68,13 +68,13 @@ def answering(wheel: Path, text: str) -> None:
 def test_scripts_take_the_newest_wheel_and_say_where_there_is_no_whole_one(
     render: Callable[[AnswerSet], Path], tmp_path: Path, project_type: str
 ) -> None:
-    """Two are there after a merge of two branches with updates. Who ejected the runtime goes on with the wheel's."""
+    """Two are there after a merge of two branches with updates. Scripts run the wheel's runtime, not a copy in src/."""
     child = tmp_path / "child"
     shutil.copytree(render(AnswerSet(project_type, "plain")), child)
     [carried] = (child / "wheels").glob("*.whl")
     whole = carried.read_bytes()
     (child / "src/gpu_repo_runtime").mkdir()
-    (child / "src/gpu_repo_runtime/__init__.py").write_text("raise SystemExit('the copy of scripts/eject')\n")
+    (child / "src/gpu_repo_runtime/__init__.py").write_text("raise SystemExit('a copy of the runtime')\n")
 
     def said() -> tuple[int, str]:
         done = subprocess.run(

@@ -1,15 +1,47 @@
-"""Where the time of some work goes, by PyTorch's own profiler or else by Python's."""
+"""Rate and memory of a model by the size of its batches, and where the time goes: PyTorch's profiler, else Python's."""
 
 import cProfile
 import io
 import pstats
-from collections.abc import Callable
+import resource
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from . import device
 
 _COPIES = ("Memcpy", "aten::to", "aten::_to_copy", "aten::copy_")  # of PyTorch
 _CUPY_COPIES = ("asarray", "asnumpy", "get")  # they wait for the GPU too
+_UNPROVEN = "measured without an NVIDIA GPU: run it on one to see its speed and memory"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Inputs per second of a batch size in the model, and the highest memory in bytes."""
+
+    size: int
+    rate: float
+    memory: int
+
+
+def peak(chosen: str) -> int:
+    """Return the highest memory in bytes: of the GPU since `device.reset_peak`, else of the process since its start."""
+    memory = device.memory(chosen)
+    kept = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return memory.peak if memory else kept * (1 if sys.platform == "darwin" else 1024)
+
+
+def report(measured: Sequence[Measured], chosen: str, seconds: dict[str, float]) -> dict[str, Any]:
+    """Return what was measured, for a JSON file."""
+    return {"device": chosen, "batches": [asdict(one) for one in measured], "seconds": seconds}
+
+
+def table(measured: Sequence[Measured], chosen: str) -> str:
+    """Return rate and memory of each batch size as text."""
+    lines = [f"{one.size:10} {one.rate:9,.0f} {one.memory / 2**20:10,.0f} MiB" for one in measured]
+    return "\n".join(["batch size  inputs/s    peak memory", *lines, *([] if chosen == "cuda" else [_UNPROVEN])])
 
 
 def traced(work: Callable[[], object], chosen: str, folder: Path) -> tuple[dict[str, float], str]:
@@ -29,8 +61,8 @@ def _with_torch(work: Callable[[], object], chosen: str, folder: Path) -> tuple[
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if chosen == "cuda" else [])]
     with profile(activities=activities) as profiler:
         work()
-        if chosen != "cpu":
-            (torch.mps if chosen == "mps" else torch.cuda).synchronize()
+        if chosen == "cuda":
+            torch.cuda.synchronize()
     profiler.export_chrome_trace(str(folder / "trace.json"))
     events = profiler.key_averages()
     own = "self_device_time_total" if chosen == "cuda" else "self_cpu_time_total"

@@ -1,4 +1,4 @@
-"""Profile the predictions of a model: what takes the time, what memory a batch needs, which GPU it fits.
+"""Profile the predictions of a model: what takes the time, and what memory a batch needs.
 
 A table on the screen; profile.json and the trace of a profiler are in the folder of --out.
 """
@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import capacity, device, weights
-from .profilers import traced
+from . import device, weights
+from .profilers import Measured, peak, report, table, traced
 
 SECONDS = 1.0  # for each batch size; one call at least
 Predict = Callable[[list[Any]], Any]
@@ -61,7 +61,7 @@ def inputs_of(model: Any, given: Path | None) -> tuple[list[Any], Predict]:
         raise ProfileError(str(error)) from error
 
 
-def measure(predict: Predict, chosen: str, size: int, inputs: Sequence[Any]) -> capacity.Measured:
+def measure(predict: Predict, chosen: str, size: int, inputs: Sequence[Any]) -> Measured:
     """Return rate and memory of one batch size, over calls that last about a second."""
     batch = list(itertools.islice(itertools.cycle(inputs), size))
     device.reset_peak(chosen)
@@ -70,7 +70,7 @@ def measure(predict: Predict, chosen: str, size: int, inputs: Sequence[Any]) -> 
         predict(batch)
         calls += 1
     rate = calls * size / (time.perf_counter() - begin)
-    return capacity.Measured(size, rate, capacity.peak(chosen))
+    return Measured(size, rate, peak(chosen))
 
 
 def profile(options: argparse.Namespace) -> str:
@@ -78,11 +78,9 @@ def profile(options: argparse.Namespace) -> str:
     options.out.mkdir(parents=True, exist_ok=True)
     model = model_of(options.package)
     chosen = device.choose(options.device)
-    device.reset_peak(chosen)
-    before = capacity.peak(chosen)  # of the process, without the model
     weights.load(model, chosen)
     inputs, predict = inputs_of(model, options.input)
-    measured: list[capacity.Measured] = []
+    measured: list[Measured] = []
     try:
         predict(list(inputs[:1]))
         for size in sorted(set(options.batch_sizes)):
@@ -93,9 +91,9 @@ def profile(options: argparse.Namespace) -> str:
         device.release(chosen)
     batch = list(itertools.islice(itertools.cycle(inputs), measured[-1].size))
     kinds, operators = traced(lambda: predict(batch), chosen, options.out)
-    told = capacity.report(measured, options.gpus, chosen, options.price, before) | {"seconds": kinds}
-    (options.out / "profile.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-    return f"{capacity.table(told)}\n\nwhere the time of a batch of {measured[-1].size} goes\n{operators}"
+    numbers = json.dumps(report(measured, chosen, kinds), indent=1)
+    (options.out / "profile.json").write_text(f"{numbers}\n", encoding="utf-8")
+    return f"{table(measured, chosen)}\n\nwhere the time of a batch of {measured[-1].size} goes\n{operators}"
 
 
 def main(words: Sequence[str]) -> int:
@@ -104,13 +102,11 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--package", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--input", type=Path, metavar="FILE", help="inputs as JSON Lines; else Model.examples")
     parser.add_argument("--batch-sizes", type=int, nargs="+", default=[1, 8, 32, 128], metavar="N")
-    parser.add_argument("--gpus", type=capacity.gpus_in, default=[], metavar="T4=16,L4=24", help="memory in GiB")
-    parser.add_argument("--price", type=float, default=0.0, help="of an hour: says what a million inputs cost")
-    parser.add_argument("--device", choices=["auto", "cuda", "mps", "cpu"], default=os.environ.get("DEVICE") or "auto")
+    parser.add_argument("--device", choices=["auto", "cuda", "cpu"], default=os.environ.get("DEVICE") or "auto")
     parser.add_argument("--out", type=Path, default=Path("build/profile"))
     options = parser.parse_args(words)
-    if min(options.batch_sizes) < 1 or options.price < 0:
-        parser.error("--batch-sizes are whole numbers from 1 on, --price is a number for example 1.5")
+    if min(options.batch_sizes) < 1:
+        parser.error("--batch-sizes are whole numbers from 1 on")
     try:
         print(profile(options))
     except (ProfileError, device.DeviceError, weights.WeightsError, OSError) as error:

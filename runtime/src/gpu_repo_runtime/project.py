@@ -3,8 +3,8 @@
 usage: project FOLDER TARGET
 
 The code of a child runs from its folder and is not installed, so a package that asks for its own version would end with
-PackageNotFoundError. `write` leaves the record of an installed package, read from its files, in a
-folder of sys.path: scripts/setup calls it for .venv, the Dockerfile for the image. No code of the project runs for it.
+PackageNotFoundError. `write` leaves the record of an installed package, read from pyproject.toml, in a folder of
+sys.path: scripts/setup calls it for .venv, the Dockerfile for the image. No code of the project runs for it.
 Format: the core metadata specification and "Recording installed projects" of the Python Packaging User Guide.
 """
 
@@ -24,47 +24,22 @@ MARK = "gpu-repo-runtime"  # in INSTALLER: which records are ours
 NAME = re.compile(r"[A-Za-z0-9]([\w.-]*[A-Za-z0-9])?", re.ASCII)
 # Versions in the normal form of PEP 440.
 VERSION = re.compile(r"(\d+!)?\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?(\+[a-z0-9]+(\.[a-z0-9]+)*)?")
-PLACES = ("__init__.py", "__about__.py", "_version.py", "version.py")
-DYNAMIC = re.compile(r"(?m)^__version__[^=\n]*=\s*[\"']([^\"']+)")
 
 
 def read(folder: Path) -> dict[str, Any]:
-    """Return [project] of a folder's pyproject.toml with its version, {} where no file names a project.
+    """Return [project] of a folder's pyproject.toml, else Poetry's table; {} where neither has a name.
 
-    Poetry's table, setup.cfg and setup.py count where it lacks a name or a version. A version that is in none of them
-    is `__version__` of a package.
+    A version that only a build computes is UNKNOWN.
     """
     try:
-        document = tomllib.loads(_text(folder / "pyproject.toml"))
-    except tomllib.TOMLDecodeError:
-        document = {}
-    old = {word: _setup(folder, word) for word in ("name", "version")}
-    found = old | _table(_table(document, "tool"), "poetry") | _table(document, "project")
+        document = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError):
+        return {}
+    found: dict[str, Any] = document.get("project") or document.get("tool", {}).get("poetry", {})
     if not NAME.fullmatch(str(found.get("name", ""))):
         return {}
-    said = found["version"] if isinstance(found.get("version"), str) else ""
-    for file in [one for place in ("", "src/") for name in PLACES for one in sorted(folder.glob(f"{place}*/{name}"))]:
-        said = said or "".join(DYNAMIC.findall(_text(file))[:1])
-    return found | {"version": said if VERSION.fullmatch(said) else UNKNOWN}
-
-
-def _table(document: dict[str, Any], name: str) -> dict[str, Any]:
-    found = document.get(name)
-    return found if isinstance(found, dict) else {}
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError):
-        return ""
-
-
-def _setup(folder: Path, word: str) -> str:
-    """Return what setup.cfg or setup.py says behind a word."""
-    text = _text(folder / "setup.cfg") + _text(folder / "setup.py")
-    found = re.search(rf"\b{word}\s*=\s*[\"']?(?!attr:)([\w.!+-]+)", text)
-    return found[1] if found else ""
+    version = str(found.get("version", ""))
+    return found | {"version": version if VERSION.fullmatch(version) else UNKNOWN}
 
 
 def write(folder: Path, target: Path) -> None:
@@ -83,7 +58,7 @@ def write(folder: Path, target: Path) -> None:
     summary = " ".join(str(project.get("description", "")).split())
     head = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
     files = {"METADATA": head + (f"Summary: {summary}\n" if summary else ""), "INSTALLER": f"{MARK}\n"}
-    points = {"console_scripts": _table(project, "scripts")} | _table(project, "entry-points")
+    points = {"console_scripts": project.get("scripts", {})} | project.get("entry-points", {})
     files["entry_points.txt"] = "".join(
         f"[{group}]\n" + "".join(f"{key} = {value}\n" for key, value in some.items()) for group, some in points.items()
     )

@@ -17,12 +17,9 @@ Examples = list[Any]
 
 @pytest.fixture(scope="session")
 def cuda() -> str:
-    """Return "cuda"; without a usable GPU skip, or fail where scripts/smoke --require asks for one.
-
-    With DEVICE=mps it is "mps", the GPU of a Mac.
-    """
+    """Return "cuda"; without a usable GPU skip, or fail where scripts/smoke --require asks for one."""
     try:
-        return device.choose("mps" if os.environ.get("DEVICE") == "mps" else "cuda")
+        return device.choose("cuda")
     except device.DeviceError as error:
         missing = str(error)
     if os.environ.get("SMOKE_REQUIRE", "none") == "none":

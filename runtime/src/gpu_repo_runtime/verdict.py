@@ -21,7 +21,6 @@ LAYERS = {
     "model": ("model",),
 }
 LEVELS = list(LAYERS)
-NOT_RUN = {"skipped", "notrun", "ignored", "disabled", "suppressed"}
 
 
 class Expected(NamedTuple):
@@ -90,57 +89,23 @@ def _not_passed(report: dict[str, Any], require: str) -> list[str]:
 
 
 def junit_problems(file: Path) -> list[str]:
-    """Return what speaks against a release in a JUnit report: nothing ran, or something failed, wherever it says so."""
+    """Return what speaks against a release in pytest's JUnit report: nothing ran, or something failed."""
     try:
-        root = read_report(file)
-    except OSError:
+        report = ElementTree.parse(file)
+    except (OSError, ElementTree.ParseError):
         return [f"there is no test report in {file}"]
-    cases = [one for one in root.iter() if kind(one) == "testcase"]
-    found = [outcome(case) for case in cases]
-    if failed := found.count("failed"):
+    cases = list(report.iter("testcase"))
+    if failed := len([*report.iter("failure"), *report.iter("error")]):
         return [f"{file}: {failed} of {len(cases)} tests failed"]
-    if {"failure", "error"} & set(map(kind, root.iter())):
-        return [f"{file}: contains a failure that is of no test"]
-    if any(one.get(name, "0").strip() not in ("", "0") for one in root.iter() for name in ("failures", "errors")):
-        return [f"{file}: counts failures or errors that no test in it has"]
-    skipped = found.count("skipped")
+    skipped = sum(case.find("skipped") is not None for case in cases)
     return [] if len(cases) > skipped else [f"{file}: no test ran, {skipped} were skipped"]
-
-
-def read_report(file: Path) -> ElementTree.Element:
-    """Return the root of a JUnit report. Raises OSError where there is none."""
-    try:
-        return ElementTree.fromstring(read_bytes(file))
-    except (ElementTree.ParseError, LookupError, ValueError, RecursionError) as error:
-        raise OSError(f"{file} is not a test report") from error
-
-
-def outcome(case: ElementTree.Element) -> str:
-    """Return whether a test passed, failed or was skipped, whatever the numbers of its suite say."""
-    kinds = set(map(kind, case))
-    said = {case.get(name, "").lower() for name in ("status", "result")}
-    if {"failure", "error"} & kinds or any(word.startswith(("fail", "err")) for word in said):
-        return "failed"
-    return "skipped" if "skipped" in kinds or said & NOT_RUN else "passed"
-
-
-def kind(element: ElementTree.Element) -> str:
-    """Return the name of an element, in small letters and without a namespace."""
-    return element.tag.rpartition("}")[2].lower()
-
-
-def read_bytes(file: Path) -> bytes:
-    """Return what a file holds. Raises OSError where it is none: a pipe would never end."""
-    if not file.is_file():
-        raise OSError(f"{file} is not a file")
-    return file.read_bytes()
 
 
 def read_json(file: Path) -> Any:
     """Return what a file holds, None when it is missing or no JSON."""
     try:
-        return json.loads(read_bytes(file).decode())
-    except (OSError, ValueError, RecursionError):
+        return json.loads(file.read_bytes())
+    except (OSError, ValueError):
         return None
 
 

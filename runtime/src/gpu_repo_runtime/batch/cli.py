@@ -7,7 +7,6 @@ import traceback
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from ..capacity import gpus_in
 from .columns import DECLARED
 from .exits import BAD_CONFIGURATION, RETRY, BadConfiguration, JobError, is_refused
 from .messages import masked, say, shown
@@ -30,7 +29,7 @@ from .predicting import INPUTS, OBJECTS_OF_NUMBERS, TABLE_ROWS
 from .stop import Stop
 from .workers import WORKER, own_number, run_workers, visible_gpus
 
-DEVICES = ("auto", "cuda", "mps", "cpu")
+DEVICES = ("auto", "cuda", "cpu")
 
 
 class Parser(argparse.ArgumentParser):
@@ -171,8 +170,6 @@ def _add_profile(commands: Any) -> None:
     profile.add_argument("--rows", type=positive, default=2000, help="about how many rows are read")
     sizes = "the sizes to compare; a few around the usual one if not set"
     profile.add_argument("--batch-sizes", type=positive, nargs="+", metavar="N", help=sizes)
-    profile.add_argument("--gpus", type=gpus_in, default=[], metavar="T4=16,L4=24", help="GPUs and their memory in GiB")
-    profile.add_argument("--price", type=above_zero, default=0.0, help="of an hour: what a million rows cost")
     _add_device(profile)
 
 

@@ -11,9 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from .. import capacity, device
-from ..capacity import Measured, peak
-from ..profilers import traced
+from .. import device
+from ..profilers import Measured, peak, report, table, traced
 from .calling import Caller
 from .columns import Columns
 from .exits import DONE, BadInput
@@ -40,8 +39,6 @@ def profile_job(options: Namespace) -> int:
     interface = import_model(options.package)
     files = find_files(options.input)
     columns = find_columns(files, interface, options, LIMITS)
-    device.reset_peak(chosen)
-    before = peak(chosen)
     load_model(interface.model, chosen)
     caller = Caller(interface, columns)
     begin = time.perf_counter()
@@ -52,7 +49,7 @@ def profile_job(options: Namespace) -> int:
     predictor = Predictor(caller, chosen, None, RESERVED)
     sizes = options.batch_sizes or [predictor.usual * part // 8 for part in (1, 4, 8, 16, 32)]
     _predict(predictor, rows)
-    kinds, table = traced(lambda: _predict(predictor, rows), chosen, folder)
+    kinds, operators = traced(lambda: _predict(predictor, rows), chosen, folder)
     begin = time.perf_counter()
     outcomes = _predict(predictor, rows)
     whole = time.perf_counter() - begin
@@ -62,10 +59,9 @@ def profile_job(options: Namespace) -> int:
     seconds |= kinds | {"output": time.perf_counter() - begin}
     seconds["Python"] = max(0.0, whole - sum(kinds.values()))
     measured = [_measure(caller, chosen, size, _enough(rows, size, columns)) for size in sizes]
-    told = capacity.report(measured, options.gpus, chosen, options.price, before) | {"seconds": seconds}
-    (folder / "profile.json").write_bytes(to_json(told))
+    (folder / "profile.json").write_bytes(to_json(report(measured, chosen, seconds)))
     with contextlib.suppress(BrokenPipeError):
-        _print(seconds, capacity.table(told), table, sum(len(part.order) for part in rows))
+        _print(seconds, table(measured, chosen), operators, sum(len(part.order) for part in rows))
         sys.stdout.flush()
     say(f"numbers and trace are in {folder}")
     return DONE
@@ -99,10 +95,10 @@ def _enough(rows: list[Sorted], size: int, columns: Columns) -> list[Sorted]:
     return [Sorted.of(repeated, columns.typed)]
 
 
-def _print(seconds: dict[str, float], sizes: str, table: str, count: int) -> None:
+def _print(seconds: dict[str, float], sizes: str, operators: str, count: int) -> None:
     total = sum(seconds.values())
     print(f"{count:,} rows\n\nwhere the time goes")
     for name, value in seconds.items():
         print(f"  {name:8} {value:8.3f} s {value / total:6.1%}")
     print(f"\n{sizes}")
-    print(f"\n{table}")
+    print(f"\n{operators}")

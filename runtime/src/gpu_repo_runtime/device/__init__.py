@@ -68,17 +68,12 @@ def module_of(name: str) -> Any:
 
 
 def choose(requested: str = "auto") -> str:
-    """Return "cuda" or "cpu" for the request "auto", what was asked for with "cuda", "mps" (Apple's GPU) and "cpu".
+    """Return "cuda" or "cpu": the request, or what "auto" finds.
 
-    "auto" never takes Apple's GPU, which lacks some operations. Raises DeviceError when a GPU is asked for and cannot
-    be used, ValueError for any other request.
+    Raises DeviceError when "cuda" is requested and cannot be used, ValueError for any other request.
     """
-    if requested not in ("auto", "cuda", "mps", "cpu"):
-        raise ValueError(f"device {requested!r} is unknown: take auto, cuda, mps or cpu")
-    if requested == "mps":
-        if missing := _why_no_mps():
-            raise DeviceError(f"Apple's GPU cannot be used: {missing}; DEVICE=cpu computes without it")
-        return "mps"
+    if requested not in ("auto", "cuda", "cpu"):
+        raise ValueError(f"device {requested!r} is unknown: take auto, cuda or cpu")
     missing = "" if requested == "cpu" else module_of(framework()).why_no_gpu()
     if requested == "cuda" and missing:
         raise DeviceError(
@@ -89,24 +84,18 @@ def choose(requested: str = "auto") -> str:
 
 
 def reason(device: str) -> str:
-    """Say in a few words why `device` ("cuda", "mps" or "cpu") is used."""
+    """Say in a few words why `device` ("cuda" or "cpu") is used."""
     if device != "cpu":
         return f"{device}: {describe(device)['name']}"
     missing = module_of(framework()).why_no_gpu()
-    apple = "" if _why_no_mps() else "; DEVICE=mps takes Apple's GPU"
-    return f"cpu: {missing}{apple}" if missing else "cpu: requested"
-
-
-def _why_no_mps() -> str:
-    name = framework()
-    return module_of(name).why_no_mps() if name == "torch" else f"{name} does not compute there, PyTorch does"
+    return f"cpu: {missing}" if missing else "cpu: requested"
 
 
 def describe(device: str) -> dict[str, str]:
     """Return "device", "name", "driver" and "cuda" (both "" on the CPU)."""
     if device == "cpu":
         return {"device": "cpu", "name": platform.processor() or platform.machine(), "driver": "", "cuda": ""}
-    name, cuda = module_of(framework()).name_and_cuda(device)
+    name, cuda = module_of(framework()).name_and_cuda()
     return {"device": device, "name": name, "driver": _driver_version(), "cuda": cuda}
 
 
@@ -122,7 +111,7 @@ def _driver_version() -> str:
 
 def memory(device: str) -> Memory | None:
     """Return the memory of the GPU in bytes, None on the CPU."""
-    return None if device == "cpu" else Memory(*module_of(framework()).memory(device))
+    return None if device == "cpu" else Memory(*module_of(framework()).memory())
 
 
 def reset_peak(device: str) -> None:
@@ -139,4 +128,4 @@ def _ask(name: str, device: str) -> None:
     """Call a function of the framework's module, if it has it."""
     function = None if device == "cpu" else getattr(module_of(framework()), name, None)
     if function:
-        function(device)
+        function()

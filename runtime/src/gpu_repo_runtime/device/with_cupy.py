@@ -22,14 +22,14 @@ def why_no_gpu() -> str:
     return "" if cupy.cuda.is_available() else "CuPy sees no NVIDIA GPU"
 
 
-def name_and_cuda(device: str) -> tuple[str, str]:
+def name_and_cuda() -> tuple[str, str]:
     """Return the name of the GPU and the version of CUDA."""
     runtime = _cupy().cuda.runtime
     version = runtime.runtimeGetVersion()
     return runtime.getDeviceProperties(0)["name"].decode(), f"{version // 1000}.{version % 1000 // 10}"
 
 
-def memory(device: str) -> tuple[int, int, int, int]:
+def memory() -> tuple[int, int, int, int]:
     """Return the fields of Memory, in bytes."""
     cupy = _cupy()
     free, total = cupy.cuda.runtime.memGetInfo()
@@ -38,11 +38,11 @@ def memory(device: str) -> tuple[int, int, int, int]:
     return pool.used_bytes(), free, total, pool.total_bytes()
 
 
-def reset_peak(device: str) -> None:
-    release(device)
+def reset_peak() -> None:
+    release()
 
 
-def release(device: str) -> None:
+def release() -> None:
     _cupy().get_default_memory_pool().free_all_blocks()
 
 

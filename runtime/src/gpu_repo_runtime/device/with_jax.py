@@ -23,14 +23,14 @@ def why_no_gpu() -> str:
     return ""
 
 
-def name_and_cuda(device: str) -> tuple[str, str]:
+def name_and_cuda() -> tuple[str, str]:
     """Return the name of the GPU and the version of CUDA."""
     gpu = jax.devices("cuda")[0]
     version = re.search(r"cuda (\d+)(\d\d)\d\b", gpu.client.platform_version)
     return gpu.device_kind, f"{int(version[1])}.{int(version[2])}" if version else ""
 
 
-def memory(device: str) -> tuple[int, int, int, int]:
+def memory() -> tuple[int, int, int, int]:
     """Return the fields of Memory, in bytes."""
     # Free and total are of what JAX may take, a part of the GPU; nothing is told where it leaves memory to the driver.
     known = jax.devices("cuda")[0].memory_stats() or {}

@@ -20,14 +20,14 @@ def why_no_gpu() -> str:
     return ""
 
 
-def name_and_cuda(device: str) -> tuple[str, str]:
+def name_and_cuda() -> tuple[str, str]:
     """Return the name of the GPU and the version of CUDA."""
     gpu = tf.config.list_physical_devices("GPU")[0]
     name = tf.config.experimental.get_device_details(gpu).get("device_name", "NVIDIA GPU")
     return name, tf.sysconfig.get_build_info().get("cuda_version", "")
 
 
-def memory(device: str) -> tuple[int, int, int, int]:
+def memory() -> tuple[int, int, int, int]:
     """Return the fields of Memory, in bytes."""
     info = tf.config.experimental.get_memory_info("GPU:0")
     # TensorFlow does not tell the size of the GPU; its context is current on this thread once it has computed.
@@ -37,7 +37,7 @@ def memory(device: str) -> tuple[int, int, int, int]:
     return info["current"], free.value, total.value, info["peak"]
 
 
-def reset_peak(device: str) -> None:
+def reset_peak() -> None:
     tf.config.experimental.reset_memory_stats("GPU:0")
 
 

@@ -14,41 +14,24 @@ def why_no_gpu() -> str:
     return ""
 
 
-def why_no_mps() -> str:
-    if not torch.backends.mps.is_built():
-        return "this build of torch has no Metal"
-    if not torch.backends.mps.is_available():
-        return "torch sees no GPU of Apple"
-    return ""
-
-
-def name_and_cuda(device: str) -> tuple[str, str]:
+def name_and_cuda() -> tuple[str, str]:
     """Return the name of the GPU and the version of CUDA."""
-    if device == "mps":
-        return "Apple GPU", ""
     return torch.cuda.get_device_name(), torch.version.cuda or ""
 
 
-def memory(device: str) -> tuple[int, int, int, int]:
+def memory() -> tuple[int, int, int, int]:
     """Return the fields of Memory, in bytes."""
-    if device == "mps":  # it knows no peak: what the allocator keeps is the highest need since `reset_peak`
-        total, held = torch.mps.recommended_max_memory(), torch.mps.driver_allocated_memory()
-        return torch.mps.current_allocated_memory(), max(0, total - held), total, held
     free, total = torch.cuda.mem_get_info()
     return torch.cuda.memory_allocated(), free, total, torch.cuda.max_memory_allocated()
 
 
-def reset_peak(device: str) -> None:
-    if device == "mps":
-        torch.mps.synchronize()
-        torch.mps.empty_cache()
-    else:
-        torch.cuda.synchronize()
-        torch.cuda.reset_peak_memory_stats()
+def reset_peak() -> None:
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
 
 
-def release(device: str) -> None:
-    (torch.mps if device == "mps" else torch.cuda).empty_cache()
+def release() -> None:
+    torch.cuda.empty_cache()
 
 
 def places(part: Any) -> set[str]:

@@ -35,8 +35,8 @@ class Settings(BaseSettings):
         validation_alias=AliasChoices("port", "aip_http_port"),
         description="Port to listen on; 0 takes a free one",
     )
-    device: Literal["auto", "cpu", "cuda", "mps"] = Field(
-        default="auto", description="cuda, and mps on a Mac, stop the start without a usable GPU"
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        default="auto", description="cuda stops the start without a usable GPU"
     )
 
     max_batch_size: int | None = Field(
