@@ -84,8 +84,10 @@ test-release: $(READY) ## what only a release needs: torch and TensorFlow, every
 lint: $(READY) ## style, types and imports of this repository
 	@mkdir -p build
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy && .venv/bin/mypy --package docs.figures
-	@PYTHONPATH=base-images:runtime/src .venv/bin/lint-imports --no-cache >build/imports.txt || { cat build/imports.txt; exit 1; }
+	@PYTHONPATH=base-images:runtime/src:hooks .venv/bin/lint-imports --no-cache >build/imports.txt || { cat build/imports.txt; exit 1; }
 	@.venv/bin/shellcheck hooks/release .ci/run .ci/room base-images/with-login base-images/recipe/install/*.sh base-images/recipe/finish/base-cc tests/ci/standins/make.sh
+	@.venv/bin/actionlint -shellcheck .venv/bin/shellcheck .github/workflows/*.yml
+	@.venv/bin/hadolint --ignore DL3006 --ignore DL3022 base-images/Dockerfile # the system is a variable; `plan` is a context
 
 .PHONY: format
 format: $(READY) ## fix the style

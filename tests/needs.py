@@ -51,7 +51,6 @@ NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     "gcc": (_program("gcc"), "apt-get install gcc python3-dev"),
     "g++": (_program("g++"), "apt-get install g++"),
     "groovy": (lambda: jvm.missing() is None, "apt-get install groovy default-jre-headless"),
-    "docker-registry": (_program("docker-registry"), "apt-get install docker-registry"),
     "skopeo": (_program("skopeo"), "apt-get install skopeo"),
     "cosign": (_program("cosign"), "apt-get install cosign (Debian 14), or the file of cosign 3 from its releases"),
     "promtool": (_program("promtool"), "apt-get install prometheus"),

@@ -44,9 +44,7 @@ class Registry(registry.Registry):
 
     def __init__(self) -> None:
         super().__init__()
-        self.host = f"localhost:{self.server_port}"
         self.busy = "nothing"  # the manifests that match are answered with 503
-        threading.Thread(target=self.serve_forever, args=[0.02], daemon=True).start()
 
     def refusal(self, method: str, path: str, login: str) -> tuple[int, str] | None:
         """Reject who is not known, who may not push there, and everybody while it is busy."""
@@ -60,11 +58,6 @@ class Registry(registry.Registry):
             if re.search(f"{self.busy}/manifests/", path):
                 return 503, "UNAVAILABLE"
         return None
-
-    def tags(self, name: str) -> dict[str, str]:
-        """Return the tags of a repository with their digests."""
-        found = {tag: body for (repository, tag), (_, body) in self.manifests.items() if repository == name}
-        return {tag: registry.digest_of(body) for tag, body in found.items() if ":" not in tag}
 
 
 class Index:

@@ -6,14 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from tests.ci import farm
 from tests.ci.runs import CREDENTIALS, Pipeline
-from tests.conftest import ROOT
 
-CATALOG = yaml.safe_load((ROOT / "base-images" / "catalog.yml").read_text())
-ROWS = [row["name"] for row in CATALOG["images"] if row["state"] != "retired"]
 ROW = "plain-cu12"
 PIPELINE = Pipeline("Jenkinsfile", tuple(f".github/workflows/{name}.yml" for name in ("images", "image")))
 

@@ -1,10 +1,11 @@
-"""A container registry in memory: the part of OCI Distribution 1.1 that pipelines use. farm.py adds accounts."""
+"""A container registry on the loopback: the part of OCI Distribution 1.1 that our tools use. farm.py adds accounts."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
+import threading
 import uuid
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, urlsplit
@@ -22,6 +23,13 @@ class Registry(ThreadingHTTPServer):
         self.blobs: dict[tuple[str, str], bytes] = {}
         self.manifests: dict[tuple[str, str], tuple[str, bytes]] = {}
         self.uploads: dict[str, bytes] = {}
+        self.host = f"localhost:{self.server_port}"
+        threading.Thread(target=self.serve_forever, args=[0.02], daemon=True).start()
+
+    def tags(self, name: str) -> dict[str, str]:
+        """Return the tags of a repository with their digests."""
+        found = {tag: body for (repository, tag), (_, body) in self.manifests.items() if repository == name}
+        return {tag: digest_of(body) for tag, body in found.items() if ":" not in tag}
 
     def refusal(self, method: str, path: str, login: str) -> tuple[int, str] | None:
         """Return the status and the code with which a request is rejected. Here everybody may do everything."""
@@ -117,10 +125,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def get_tags(self, name: str, _: str, __: bytes) -> None:
         """Send the tags of a repository."""
-        found = sorted(tag for repository, tag in self.server.manifests if repository == name)
-        if not found:
+        if not any(repository == name for repository, _ in self.server.manifests):
             return self.refuse(404, "NAME_UNKNOWN")
-        tags = {"name": name, "tags": [tag for tag in found if ":" not in tag]}
+        tags = {"name": name, "tags": sorted(self.server.tags(name))}
         self.send(200, json.dumps(tags).encode(), Content_Type="application/json")
 
     def get_blob(self, name: str, digest: str, _: bytes) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.ci import jenkins
 from tests.ci.fleets import BRANCH, PIPELINE, TOKEN, Fleet
 from tests.ci.runs import Run
 from tests.conftest import ROOT, git
@@ -58,23 +57,8 @@ def test_who_approves_is_named() -> None:
 
 
 @pytest.mark.release
-def test_a_token_that_the_host_rejects_changes_nothing(fleet: Fleet, run: Callable[..., Run]) -> None:
-    told = fleet.run(run, token="may-read")
-    assert "401" in told.log
-    assert (told.passed, fleet.open_requests()) == (set(), set()), told.log
-
-
-@pytest.mark.release
 @pytest.mark.parametrize(("system", "kind"), [("github", "dispatch"), ("gitlab", "branch")])
 def test_a_branch_runs_nothing(fleet: Fleet, run: Callable[..., Run], kind: str) -> None:
     """The job of Jenkins builds main alone."""
     assert fleet.run(run, kind).passed == set()
     assert (fleet.pushed(), fleet.open_requests()) == (set(), set())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("system", ["jenkins"])
-def test_without_the_token_nothing_runs(fleet: Fleet) -> None:
-    told = jenkins.run(fleet.source, fleet.agents, {}, "main", PIPELINE)
-    assert "fleet-github" in told.log
-    assert (told.passed, fleet.pushed()) == (set(), set()), told.log

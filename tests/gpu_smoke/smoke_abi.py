@@ -1,10 +1,11 @@
-"""What gpu-smoke hands to C functions, beside what the functions of NVIDIA's headers take."""
+"""What gpu-smoke hands to C functions, compared with what the functions of NVIDIA's headers take."""
 
 from __future__ import annotations
 
 import json
+import re
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ _ATTRIBUTES = (
     "COMPUTE_CAPABILITY_MAJOR", "COMPUTE_CAPABILITY_MINOR", "COMPUTE_MODE", "ECC_ENABLED", "INTEGRATED",
     "PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES", "MULTIPROCESSOR_COUNT",
 )  # fmt: skip
-# The numbers that stand for names: function -> position of the argument -> the names, one of which it has to be.
+# The enumerations among the arguments: function -> position -> the names, one of which the number has to be.
 NAMED: dict[str, dict[int, str | tuple[str, ...]]] = {
     "cuDeviceGetAttribute": {1: tuple(f"CU_DEVICE_ATTRIBUTE_{name}" for name in _ATTRIBUTES)},
     "cuGetErrorName": {0: "CUDA_ERROR_INVALID_VALUE"},
@@ -54,101 +55,69 @@ def record(machine: Machine) -> list[Call]:
 
 
 def misfits(calls: list[Call], headers: Iterable[str], include: Iterable[Path], folder: Path) -> list[str]:
-    """Return, in words, what does not fit the headers among the calls of functions that these headers declare."""
+    """Return what does not fit the headers among the calls of functions that these headers declare."""
     found = []
     for header in headers:
         own = [call for call in calls if header_of(call["name"]) == header]
-        functions = sorted({call["name"] for call in own})
-        assert functions, f"no call of a function of {header}"
-        named = [names for function in functions for names in NAMED.get(function, {}).values()]
-        constants = sorted({name for names in named for name in _all(names)})
-        known = declared(header, functions, constants, include, folder)
-        for call in own:
-            found += _misfits(call, known["functions"][call["name"]], known["constants"])
+        assert own, f"no call of a function of {header}"
+        found += untrue(header, [claim for call in own for claim in claims(call)], include, folder)
     return found
 
 
-def _all(names: str | tuple[str, ...]) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else names
+def claims(call: Call) -> Iterator[str]:
+    """Yield what has to be true for a call to be right, as constant expressions of C++."""
+    name, named = call["name"], NAMED.get(call["name"], {})
+    given = []
+    for position, one in enumerate(call["arguments"]):
+        kind = "ENUM" if position in named else one["kind"].upper()
+        given.append(f"given<{kind}, {one['size']}, {one['target']}, {one.get('item', 0)}>")
+    yield f"function<decltype({name})>::takes<{', '.join([str(call['answer']), *given])}>()"
+    for position, names in named.items():
+        value = call["arguments"][position]["value"]
+        yield " || ".join(f"{value} == {one}" for one in ((names,) if isinstance(names, str) else names))
 
 
-def _misfits(call: Call, prototype: Any, constants: dict[str, int]) -> list[str]:
-    name, given, taken = call["name"], call["arguments"], prototype["arguments"]
-    if (len(given), call["answer"]) != (len(taken), prototype["answer"]):
-        return [f"{name} takes {len(taken)} arguments and answers {prototype['answer']} bytes, called as {call}"]
-    found = []
-    for position, (have, want) in enumerate(zip(given, taken, strict=True)):
-        where = f"argument {position} of {name}"
-        if not _fits(have, want):
-            found.append(f"{where} is {want}, given {have}")
-        names = _all(NAMED.get(name, {}).get(position, ()))
-        if names and have.get("value") not in [constants[one] for one in names]:
-            found.append(f"{where} has to be {' or '.join(names)}, given {have.get('value')}")
-        if want["kind"] == "enum" and not names:
-            found.append(f"{where} is an enumeration, and NAMED does not say which name of it is meant")
-    return found
-
-
-def _fits(have: dict[str, Any], want: dict[str, Any]) -> bool:
-    if (have["kind"], have["size"]) != (want["kind"].replace("enum", "int"), want["size"]):
-        return False
-    # Behind char * and void * there may be anything.
-    return not (have["target"] and want["target"] > 1) or want["target"] in (have["target"], have.get("item"))
-
-
-_PROGRAM = r"""
-#include <cstdio>
+_PROGRAM = """
 #include <type_traits>
-#include <%(header)s>
+#include <%s>
 
-template <class T, class = void> struct size_of { static const unsigned long value = 0; };
+// The size of what a pointer leads to, 0 where the header does not say.
+template <class T, class = void> struct size_of { static constexpr unsigned long value = 0; };
 template <class T> struct size_of<T, decltype(void(sizeof(T)))> {
-    static const unsigned long value = std::is_function<T>::value || std::is_void<T>::value ? 0 : sizeof(T);
+    static constexpr unsigned long value = std::is_function<T>::value || std::is_void<T>::value ? 0 : sizeof(T);
 };
-template <class T> void argument(const char *before) {
-    const char *kind = std::is_pointer<T>::value ? "pointer" : std::is_enum<T>::value ? "enum"
-        : std::is_floating_point<T>::value ? "float" : std::is_integral<T>::value ? "int" : "struct";
-    unsigned long target = std::is_pointer<T>::value ? size_of<typename std::remove_pointer<T>::type>::value : 0;
-    std::printf("%%s{\"kind\": \"%%s\", \"size\": %%lu, \"target\": %%lu}", before, kind, size_of<T>::value, target);
-}
-template <class F> struct function;
-template <class R, class... A> struct function<R(A...)> {
-    static void show(const char *name) {
-        std::printf("\"%%s\": {\"answer\": %%lu, \"arguments\": [", name, (unsigned long)sizeof(R));
-        const char *before = "";
-        int all[] = {0, (argument<A>(before), before = ", ", 0)...};
-        (void)all;
-        std::puts("]},");
+enum kind { POINTER, ENUM, FLOAT, INT };
+// An argument as it is given; ITEM is the size of an item where the pointer leads to an array.
+template <kind KIND, unsigned long SIZE, unsigned long TARGET, unsigned long ITEM> struct given {
+    template <class T> static constexpr bool fits() {
+        constexpr kind wanted = std::is_pointer<T>::value ? POINTER : std::is_enum<T>::value ? ENUM
+            : std::is_floating_point<T>::value ? FLOAT : INT;
+        if (KIND != wanted || SIZE != sizeof(T)) return false;
+        constexpr unsigned long target = size_of<typename std::remove_pointer<T>::type>::value;
+        return wanted != POINTER || !TARGET || target <= 1 || target == TARGET || target == ITEM;
     }
 };
-void constant(const char *name, long long value) { std::printf("\"%%s\": %%lld,\n", name, value); }
-int main() {
-    std::puts("{\"functions\": {");
-    %(functions)s
-    std::puts("\"\": 0}, \"constants\": {");
-    %(constants)s
-    std::puts("\"\": 0}}");
-}
+template <class F> struct function;
+template <class R, class... A> struct function<R(A...)> {
+    template <unsigned long ANSWER, class... G> static constexpr bool takes() {
+        if constexpr (sizeof...(A) != sizeof...(G)) return false;
+        else return sizeof(R) == ANSWER && (G::template fits<A>() && ...);
+    }
+};
 """
 
 
-def declared(
-    header: str, functions: Iterable[str], constants: Iterable[str], include: Iterable[Path], folder: Path
-) -> dict[str, dict[str, Any]]:
-    """Return `functions` (name -> prototype) and `constants` (name -> number), as a C++ compiler reads a header.
+def untrue(header: str, claims: list[str], include: Iterable[Path], folder: Path) -> list[str]:
+    """Return the claims about a header that a C++ compiler finds untrue. include: the headers' folders.
 
-    What the header does not declare is an error of the compiler, which names it. include: the headers' folders.
+    Raises AssertionError with the compiler's words for a name that the header does not declare.
     """
-    source, program = folder / "abi.cpp", folder / "abi"
-    parts = {
-        "header": header,
-        "functions": "\n    ".join(f'function<decltype({name})>::show("{name}");' for name in functions),
-        "constants": "\n    ".join(f'constant("{name}", {name});' for name in constants),
-    }
-    source.write_text(_PROGRAM % parts)
+    source = folder / "claims.cpp"
+    asserted = [f'static_assert({claim}, "{number}");' for number, claim in enumerate(claims)]
+    source.write_text("\n".join([_PROGRAM % header, *asserted]))
     # One header at a time: nccl.h brings the overloads of cuda_runtime.h, which have no single type.
-    command = ["g++", "-std=c++14", *(f"-I{path}" for path in include), "-o", program, source]
-    built = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert built.returncode == 0, f"{header}: {built.stderr[:3000]}"
-    told = subprocess.run([program], capture_output=True, text=True, check=True).stdout
-    return {kind: {name: what for name, what in found.items() if name} for kind, found in json.loads(told).items()}
+    command = ["g++", "-std=c++17", "-fsyntax-only", *(f"-I{path}" for path in include), source]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    errors = [line.removeprefix("static assertion failed: ") for line in re.findall("error: (.*)", done.stderr)]
+    assert all(map(str.isdigit, errors)), f"{header}: {errors}"
+    return [claims[int(number)] for number in errors]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import time
 import xml.etree.ElementTree as ElementTree
 
 import jsonschema
@@ -13,6 +12,7 @@ import pytest
 from tests.gpu_smoke.smoke_machine import PACKAGE_ROOT, ROW, Machine
 
 SCHEMA = json.loads((PACKAGE_ROOT / "gpu_smoke" / "report.schema.json").read_text())
+WIDTH = 80  # of a terminal
 FAULTS = ["segv", "abort", "exit", "talk", "close", "hang"]
 PLACES = ["load", "cuInit", "cuDriverGetVersion", "cuModuleLoadData", "cuCtxSynchronize"]
 
@@ -23,19 +23,25 @@ def _valid(machine: Machine, timeout_s: int = 30) -> dict:
     assert result.code in (0, 1), f"exit code {result.code}\n{result.text}\n{result.errors}"
     assert "Traceback" not in result.errors, result.errors
     jsonschema.validate(result.report, SCHEMA)
-    assert len(ElementTree.parse(junit).findall(".//testcase")) == len(result.report["layers"])
+    suite, report = ElementTree.parse(junit).getroot().find("testsuite"), result.report
+    failing = [layer for layer in report["layers"] if layer["state"] == "fail" or layer["name"] in report["unmet"]]
+    counted = [int(suite.get("tests")), int(suite.get("failures"))]
+    assert counted == [len(suite.findall("testcase")), len(suite.findall(".//failure"))]
+    assert counted == [len(report["layers"]), len(failing)], "a required layer that does not pass fails in JUnit too"
+    assert not [line for line in result.text.splitlines() if len(line) > WIDTH or "\x1b" in line], result.text
     assert (result.report["cause"] is None) == (result.code == 0)
     assert "GS004" not in result.codes(), f"a rule is missing\n{result.text}"
     return result.report
 
 
+def test_a_machine_without_a_gpu(machine: Machine) -> None:
+    _valid(machine)
+
+
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_faulty_library_anywhere(machine: Machine, fault: str, place: str) -> None:
-    began = time.monotonic()
     report = _valid(machine.good().set(FAULT=f"{fault}:{place}"), timeout_s=2 if fault == "hang" else 30)
-    waits = [layer["name"] for layer in report["layers"] for one in layer["findings"] if one["code"] == "GS002"]
-    assert len(waits) <= 1, f"{time.monotonic() - began:.1f} s: one call hung, and {waits} were waited for"
     if fault == "talk":
         assert report["verdict"] == "pass", "noise on every file descriptor is not a fault"
     else:
@@ -62,7 +68,7 @@ def test_any_library_answers(machine: Machine, seed: int) -> None:
 
 
 WORDS = ["", ":", "/", "..", "\x1b[2J", "é" * 50, "\udcff", "%s%n", "{path}", "<!--", "]]>", "a" * 5000, "-1", "\n\n"]
-VARIABLES = ["CUDA_VISIBLE_DEVICES", "NVIDIA_REQUIRE_CUDA", "NVIDIA_VISIBLE_DEVICES", "CUDA_INJECTION64_PATH", 
+VARIABLES = ["CUDA_VISIBLE_DEVICES", "NVIDIA_REQUIRE_CUDA", "NVIDIA_VISIBLE_DEVICES", "CUDA_INJECTION64_PATH",
              "container", "NVIDIA_DRIVER_CAPABILITIES",
              "KUBERNETES_SERVICE_HOST", "TERM", "GPU_SMOKE_IMAGE_JSON"]  # fmt: skip
 FILES = ["/proc/driver/nvidia/version", "/proc/version", "/proc/modules", "/proc/1/cgroup", "/proc/devices",

@@ -1,23 +1,13 @@
-"""The reports: valid against the schema, readable, and one test case per layer; and the catalogue is complete."""
+"""The texts of findings: complete, found by what a person saw, and true of what was tested."""
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
-import xml.etree.ElementTree as ElementTree
-from pathlib import Path
 
-import jsonschema
-import pytest
-
-from docs.figures.site_lists import on_page_markdown
 from tests.gpu_smoke.smoke_cases import CASES, CUDA_CODES, NVML_CODES
 from tests.gpu_smoke.smoke_machine import PACKAGE_ROOT, Machine, told
 
-SCHEMA = json.loads((PACKAGE_ROOT / "gpu_smoke" / "report.schema.json").read_text())
-DOCS = PACKAGE_ROOT.parent / "docs" / "gpu-smoke.md"
-WIDTH = 80  # of a terminal
 FINDINGS = PACKAGE_ROOT / "gpu_smoke" / "findings"
 TABLES = {path.stem: tomllib.loads(path.read_text()) for path in sorted(FINDINGS.glob("*.toml"))}
 NUMBERS = [entry for source in TABLES.pop("numbers").values() for entry in source.values()]
@@ -43,59 +33,15 @@ def test_codes_are_complete() -> None:
         assert isinstance(entry["fix"], str) or {"anywhere", *SHARED} & {*entry["fix"]}, f"{code}: no fix elsewhere"
 
 
-def test_site_lists_every_code_and_every_injected_failure() -> None:
-    made = on_page_markdown(DOCS.read_text())
-    assert told("--explain", "all").text.strip() in made, "the site lacks the texts of the codes"
-    rows = set(re.findall(r"^\| `[a-z0-9_A-Z-]+` \| \d* \| .* \| GS\d+ \|$", made, re.M))
-    assert rows == {f"| `{case.name}` | {case.number} | {case.what} | {case.code} |" for case in CASES}
-
-
-MACHINES = {
-    "good": lambda m: m.good(),
-    "nothing": lambda m: m,
-    "broken": lambda m: m.good().set(CUINIT_RC=803, NVML_RC=18),
-    "crash": lambda m: m.good().set(FAULT="segv:cuInit"),
-    "garbage": lambda m: m.good().set(NAME="garbage").variables(CUDA_VISIBLE_DEVICES="0,\x1b[31m<b>&\"'"),
-}
-
-
-@pytest.mark.parametrize("kind", MACHINES)
-def test_reports_are_valid(machine: Machine, kind: str) -> None:
-    MACHINES[kind](machine)
-    junit = machine.home / "junit.xml"
-    result = machine.run("--require", "gpu", "--junit", str(junit))
-    jsonschema.validate(result.report, SCHEMA)
-    _check_junit(junit, result.report)
-    for line in result.text.splitlines():
-        assert len(line) <= WIDTH, f"{len(line)} columns: {line}"
-    assert "\x1b" not in result.text
-
-
-def _check_junit(path: Path, report: dict) -> None:
-    suite = ElementTree.parse(path).getroot().find("testsuite")
-    cases = suite.findall("testcase")
-    assert len(cases) == len(report["layers"]) == int(suite.get("tests"))
-    assert len(suite.findall(".//failure")) == int(suite.get("failures"))
-    failing = [layer for layer in report["layers"] if layer["state"] == "fail" or layer["name"] in report["unmet"]]
-    assert int(suite.get("failures")) == len(failing), "a required layer that does not pass is a failure in JUnit"
-
-
 EXPLAINED = [
     ("gs309", ["GS309", "symptom:", "cause:", "detected by:", "fix:", "source:"]),
     ("802", ["CUDA_ERROR_SYSTEM_NOT_READY", "GS308", "GS321", "nvidia-fabricmanager"]),
     ("2", ["CUDA_ERROR_OUT_OF_MEMORY", "NVML_ERROR_INVALID_ARGUMENT", "smaller batch", "GS706"]),
-    ("CUDA error 209", ["CUDA 209", "docs/drivers.md"]),
     ("RuntimeError: cuDNN error: CUDNN_STATUS_NOT_INITIALIZED", ["cudnn 1001", "GS721"]),
     ("command terminated with exit code 137", ["SIGKILL", "GS008"]),
     ("libcudart.so.12: cannot open shared object file", ["GS506"]),
     ("NVRM: Xid (PCI:0000:3b:00): 31, pid=2213", ["Xid-31", "CUDA_LAUNCH_BLOCKING=1", "GS713"]),
     ("training hangs, a timeout", ["The nearest", "GS905"]),
-    ("cudnn:1002", ["CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH", "GS605"]),
-    ("ncclSystemError", ["nccl 2", "GS901", "GS902"]),
-    ("EIO", ["errno 5", "GS109"]),
-    ("Failed to initialize NVML: Driver/library version mismatch", ["NVML 18", "GS406"]),
-    ("CUDA error: no CUDA-capable device is detected", ["CUDA 100", "GS306"]),
-    ("NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.", ["Xid-79", "GS404"]),
     ('docker: could not select device driver "" with capabilities: [[gpu]]', ["GS108"]),
     ("memory", ["layer memory", "GS715"]),
 ]

@@ -13,6 +13,7 @@ from typing import Any
 from image_tools.catalog import find_row, read_catalog
 from image_tools.plan import labels
 
+from tests.ci.registry import Registry
 from tests.shared import ROOT
 
 CATALOG = read_catalog()
@@ -33,8 +34,9 @@ exit {code}
 class Parent:
     """A parent repository in a folder, and the registry HOST/ml that it pushes to."""
 
-    def __init__(self, folder: Path, host: str) -> None:
-        self.folder, self.host, self.repository = folder, host, f"{host}/ml/{NAME}"
+    def __init__(self, folder: Path, registry: Registry) -> None:
+        self.folder, self.registry, host = folder, registry, registry.host
+        self.host, self.repository = host, f"{host}/ml/{NAME}"
         self.staging = f"{host}/ml-staging/{NAME}"
         self.record = folder / "base-images" / "released.json"
         shutil.copytree(ROOT / "base-images", folder / "base-images", ignore=shutil.ignore_patterns("__pycache__"))
@@ -97,19 +99,9 @@ class Parent:
         return found
 
     def tags(self) -> dict[str, str]:
-        """Return the digest of each release tag, as another client of the registry sees it."""
-        command = ["skopeo", "list-tags", "--tls-verify=false", f"docker://{self.repository}"]
-        listed = subprocess.run(command, capture_output=True, text=True, check=False)
-        names = json.loads(listed.stdout)["Tags"] if listed.returncode == 0 else []
-        return {name: self.digest(name) for name in names if name.startswith(CATALOG["release"])}
-
-    def digest(self, tag: str) -> str:
-        """Return the digest of a tag."""
-        command = ["skopeo", "inspect", "--no-tags", "--tls-verify=false", "--format={{.Digest}}"]
-        found = subprocess.run(
-            [*command, f"docker://{self.repository}:{tag}"], capture_output=True, text=True, check=True
-        )
-        return found.stdout.strip()
+        """Return the digest of each release tag."""
+        found = self.registry.tags(f"ml/{NAME}")
+        return {name: digest for name, digest in found.items() if name.startswith(CATALOG["release"])}
 
     def key(self, role: str, name: str = "") -> str:
         """Make a pair of keys and commit the public one; return the path of the private one, NAME.key."""

@@ -11,14 +11,13 @@ from pathlib import Path
 
 import pytest
 from docker.models.containers import Container
-from image_tools.catalog import installed_pins, lock_path
+from image_tools.catalog import installed_pins
 
 from .conftest import CATALOG, ROWS, Built
 
 pytestmark = pytest.mark.images
 
 ORDINARY = ["click", "fastapi", "httpx", "orjson", "pandas", "rich", "pyarrow", "pydantic", "tqdm", "uvicorn"]
-HASH = f"--hash=sha256:{'0' * 64}"
 
 
 @pytest.fixture
@@ -56,23 +55,6 @@ def resolve(name: str, packages: list[str], folder: Path) -> str:
     command += ["--no-annotate", "--python-version", "3.11", "--constraints", "constraints.txt"]
     subprocess.run([*command, "requirements.in", "--output-file", "requirements.lock"], cwd=folder, check=True)
     return (folder / "requirements.lock").read_text()
-
-
-def test_a_lock_is_rejected_for_other_versions_of_the_image_and_not_for_other_platforms(
-    image: Built, container: Container
-) -> None:
-    """The lock of the base itself installs nothing."""
-    held = {name: pin.version for name, pin in installed_pins(CATALOG, image.name).items()}
-    cuda = next(name for name in held if name.startswith("nvidia-cuda-runtime"))
-    names = [name for name in ("numpy", cuda, "torch", "tensorflow") if name in held]
-    code, output = install(container, "".join(f"{name}==1.0 {HASH}\n" for name in names))
-    assert code == 1, output
-    for name in names:
-        assert f"{name}: the lock has 1.0, the image has {held[name]}" in output, output
-    other = f'nvidia-npp==99.1 ; sys_platform == "win32" {HASH}\n'
-    code, output = install(container, lock_path(image.name).read_text() + other)
-    assert code == 0, output
-    assert "0 packages installed" in output
 
 
 def test_ten_ordinary_packages_change_nothing_of_the_base(image: Built, container: Container, tmp_path: Path) -> None:

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.ci.registry import Registry
+
 from .authority import Authority, answering, token
 from .parent import CATALOG, NAME, Parent
-from .registries import running
 
-pytestmark = [pytest.mark.images, pytest.mark.needs("docker-registry", "skopeo")]
+pytestmark = [pytest.mark.images, pytest.mark.needs("skopeo")]
 RELEASE = str(CATALOG["release"])
 LABEL = "org.gpu-repo-family.lock-sha256"
 
@@ -23,11 +24,12 @@ LABEL = "org.gpu-repo-family.lock-sha256"
 def parent(client: object, tmp_path: Path) -> Iterator[Parent]:
     """A parent with an empty registry on the loopback."""
     (tmp_path / "parent").mkdir()
-    with running(tmp_path / "registry") as host:
-        made = Parent(tmp_path / "parent", host)
+    with Registry() as registry:
+        made = Parent(tmp_path / "parent", registry)
         yield made
-        image = f"{host}/ml/{NAME}:{RELEASE}"
+        image = f"{made.repository}:{RELEASE}"
         subprocess.run(["docker", "image", "rm", "--force", image], check=False, capture_output=True)
+        registry.shutdown()
 
 
 PROMOTE = ("promote", "--image", NAME, "--require", "none")
@@ -133,7 +135,7 @@ def test_a_foreign_image_under_the_staging_tag_is_replaced(parent: Parent) -> No
 def test_a_key_in_the_repository_is_asked_for_at_every_step(parent: Parent) -> None:
     """No key, another one, an image of another commit or signer: no tag. `make verify` reads what is released."""
     staging, release = parent.key("staging"), parent.key("release")
-    stranger = Parent(parent.folder.with_name("other"), parent.host)
+    stranger = Parent(parent.folder.with_name("other"), parent.registry)
     other = stranger.key("release", "other")
     parent.build("signed")
     push = ("push", "--image", NAME)

@@ -1,37 +1,14 @@
-"""A registry that hangs, is busy, or rejects a request."""
+"""What a registry answers about a tag: absent is only what says so."""
 
 from __future__ import annotations
 
-import subprocess
-from typing import Any
+from pathlib import Path
 
 import pytest
-from gpu_repo_runtime import patience
 from image_tools import registry
 from image_tools.catalog import ImageError
 
-
-@pytest.fixture
-def skopeo(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Return a list of what skopeo does next: an exception, or the text of its refusal; then it answers."""
-    faults: list[Any] = []
-
-    def run(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
-        assert options["timeout"] > 0, "a registry that hangs would hang the pipeline"
-        fault = faults.pop(0) if faults else None
-        if isinstance(fault, Exception):
-            raise fault
-        return subprocess.CompletedProcess(command, 1 if fault else 0, "fine", fault or "")
-
-    monkeypatch.setattr(patience.subprocess, "run", run)
-    monkeypatch.setattr(registry.shutil, "which", lambda _: "/usr/bin/skopeo")
-    monkeypatch.setenv("REGISTRY_PAUSES", "0 0")
-    return faults
-
-
-# test_patience.py in tests/runtime has all words of a busy registry.
-BUSY = [subprocess.TimeoutExpired("skopeo", 120), "reading manifest v1 in host/ml/x: unknown: slow down"]
-
+from tests.shared import program
 
 ABSENT = {
     "reading manifest x in host/y: manifest unknown": True,
@@ -43,22 +20,15 @@ ABSENT = {
 }
 
 
-@pytest.mark.parametrize("fault", ABSENT)
-def test_only_what_says_so_is_absent(skopeo: list[Any], fault: str) -> None:
+def test_only_what_says_so_is_absent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is absent is set anew: a promotion must not take a login that does not work for a tag that is free."""
-    skopeo += [fault, fault]
-    if ABSENT[fault]:
-        assert registry.find("host/y:x") is None
-    else:
-        with pytest.raises(ImageError, match="does not answer"):
-            registry.find("host/y:x")
-
-
-@pytest.mark.parametrize("fault", BUSY, ids=str)
-def test_a_busy_registry_is_asked_again_within_a_limit(skopeo: list[Any], fault: Any) -> None:
-    skopeo += [fault, fault]
-    assert registry.skopeo("inspect", "x", problem="p") == "fine"
-    skopeo += [fault] * 3
-    with pytest.raises(ImageError, match=r"^p: "):
-        registry.skopeo("inspect", "x", problem="p")
-    assert skopeo == [], "it was not asked three times"
+    program(tmp_path / "skopeo", '#!/bin/sh\nread -r said <"$0.says"\necho "$said" >&2\nexit 1\n')
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("REGISTRY_PAUSES", "0")
+    for fault, absent in ABSENT.items():
+        (tmp_path / "skopeo.says").write_text(f"{fault}\n")
+        if absent:
+            assert registry.find("host/y:x") is None, fault
+        else:
+            with pytest.raises(ImageError, match="does not answer"):
+                registry.find("host/y:x")

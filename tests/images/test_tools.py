@@ -13,7 +13,7 @@ from shutil import which
 from typing import Any
 
 import pytest
-from image_tools import check, lock, pipelines, plan, record, sbom
+from image_tools import check, pipelines, plan, record, sbom
 from image_tools.__main__ import main as image_tools_main
 from image_tools.catalog import (
     FOLDER,
@@ -27,6 +27,8 @@ from image_tools.catalog import (
     read_catalog,
     read_lock,
 )
+
+from tests.ci.registry import Registry
 
 from .parent import Parent
 
@@ -84,15 +86,10 @@ def test_two_rows_for_the_same_answers_are_caught() -> None:
         check.check_rows(catalog, [])
 
 
-def test_a_row_without_requirements_is_one_clear_line(tmp_path: Path) -> None:
-    with pytest.raises(ImageError, match=r"requirements\.in does not exist: write what the image is made of"):
-        lock.resolve(tmp_path / "new" / "requirements.in", tmp_path / "requirements.lock")
-
-
 @pytest.mark.slow
 def test_a_lock_names_what_changed_since_the_last_release(tmp_path: Path) -> None:
     """Since the last commit that changed VERSION, however often it was resolved again."""
-    parent = Parent(tmp_path / "parent", "registry.example.com")
+    parent = Parent(tmp_path / "parent", Registry())
     source = parent.folder / "base-images" / "plain-cu13" / "requirements.in"
     source.write_text(source.read_text().replace("nvidia-nvshmem-cu13\n", ""))
     for _ in range(2):
@@ -116,8 +113,6 @@ def test_an_unknown_image_names_the_known_ones_and_a_retired_one_is_not_built() 
     ("text", "message"),
     [
         ("numpy==2.4.6\n", "'numpy==2.4.6' is not NAME==VERSION with a sha256 hash"),
-        (f"numpy>=2 {HASH}\n", "is not NAME==VERSION"),
-        (f"numpy==2.* {HASH}\n", "is not NAME==VERSION"),
         (f"numpy==2.4 {HASH[:-1]}\n", "is not NAME==VERSION"),
         ("# nothing\n", "the lock is empty"),
         (None, "no lock there"),
@@ -197,25 +192,6 @@ def test_a_broken_record_is_one_clear_line(tmp_path: Path) -> None:
     record.write_entry(path, "b", {"tag": "2"})
     assert json.loads(path.read_text()) == {"a": {"tag": "1"}, "b": {"tag": "2"}}
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["released.json"]
-
-
-def test_check_reports_every_contradiction_at_once() -> None:
-    """`make check-catalog` lists all contradictions with the row's name."""
-    catalog, _ = changed_row("torch-cu13", cudnn="1.0", nccl="1.0")
-    with pytest.raises(ImageError) as failure:
-        check.check(catalog, argparse.Namespace(image=""))
-    assert str(failure.value).count("torch-cu13: ") == 2
-
-
-def test_the_dockerfile_passes_hadolint() -> None:
-    """The recipe is clean but for two rules that do not fit it.
-
-    DL3006: the operating system image is a variable that a team pins. DL3022: the plan is a context, no stage.
-    """
-    program = Path(sys.executable).with_name("hadolint")
-    command = [str(program), "--ignore", "DL3006", "--ignore", "DL3022", str(FOLDER / "Dockerfile")]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stdout + result.stderr
 
 
 def test_the_pipelines_have_the_rows_of_the_catalogue() -> None:

@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 from gpu_repo_runtime.weights import lockfile
 
-from tests.images.registries import running
+from tests.ci.registry import Registry
 from tests.runtime.weights_projects import LARGE, Project, contents, done, fetched, own_cache, project  # noqa: F401
 
-pytestmark = [pytest.mark.images, pytest.mark.needs("docker-registry", "skopeo")]
+pytestmark = [pytest.mark.images, pytest.mark.needs("skopeo")]
 
 
 def test_pushed_and_named_by_a_service(project: Project, tmp_path: Path, monkeypatch, capsys) -> None:  # noqa: F811
-    with running(tmp_path / "registry") as host:
+    with Registry() as registry:
+        host = registry.host
         project('[topic]\nsource = "made"\n', made__best_dot_bin=LARGE, made__deep__vocab_dot_txt=b"a\nb")
         done("lock")
         before = lockfile.read(Path("weights.lock")).digest
@@ -34,3 +35,4 @@ def test_pushed_and_named_by_a_service(project: Project, tmp_path: Path, monkeyp
         done("lock", code=3)
         assert f"oci://{host}/models/nothing: " in capsys.readouterr().err
         subprocess.run(["docker", "image", "rm", "--force", f"{host}/models/topic:1"], check=True)
+        registry.shutdown()
