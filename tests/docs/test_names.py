@@ -43,6 +43,13 @@ def test_pages_name_only_what_exists() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_links_of_the_readme_and_of_contributing_lead_somewhere() -> None:
+    """`make docs` checks those of the site."""
+    for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md"):
+        links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+        assert [link for link in links if not (ROOT / link).exists()] == [], page.name
+
+
 def test_pages_use_the_words_of_the_field() -> None:
     texts = {page: page.read_text(encoding="utf-8") for page in pages() if page.parent.name != "decisions"}
     texts[ROOT / "CHANGELOG.md"] = (ROOT / "CHANGELOG.md").read_text().split("\n## ")[1]  # of the next release

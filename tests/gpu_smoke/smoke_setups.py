@@ -181,18 +181,27 @@ def models(m: Machine) -> object:
     return m.good().python_path.append(MODELS)
 
 
-def model_case(name: str, what: str, model: str, code: str, fix: str, number: str = "") -> Case:
-    args = ("--require", "model", "--model", f"smoke_models:{model}", "--timeout", "3" if model == "Hangs" else "30")
-    return Case(name, what, models, code, "model", fix, number, args)
+def model_case(name: str, what: str, model: str, code: str, fix: str) -> Case:
+    args = ("--require", "model", "--model", f"smoke_models:{model}")
+    return Case(name, what, models, code, "model", fix, args=args)
 
 
-GIVEN = ("--require", "model", "--model", "smoke_models:Given")
+GIVEN = ("--require", "model", "--model", "smoke_models:Given", "--timeout", "5")
 
 
-def raising(m: Machine, error: str) -> object:
-    """A model that raises an error on the GPU."""
+def answers(m: Machine, on_gpu: str) -> object:
+    """A model that answers [1.0] on the CPU and an expression of Python on the GPU."""
     models(m)
-    return m.variables(GIVEN_CPU="[1.0]", GIVEN_CUDA=f'exec("raise RuntimeError({error!r})")')
+    return m.variables(GIVEN_CPU="[1.0]", GIVEN_CUDA=on_gpu)
+
+
+def raising(error: str) -> str:
+    """Return an expression that raises an error."""
+    return f'exec("raise RuntimeError({error!r})")'
+
+
+def answer_case(name: str, what: str, on_gpu: str, code: str, fix: str, number: str = "") -> Case:
+    return Case(name, what, lambda m: answers(m, on_gpu), code, "model", fix, number, GIVEN)
 
 
 def bare_docker(m: Machine, where: str) -> object:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import subprocess
 from pathlib import Path
 
 import packaging
 import pytest
-from base_install import cli
 from pip_settings import uv_environment
 
-from .small_image import CUDA_RUNTIME, UV, Bench, wheel
+from .small_image import CUDA_RUNTIME, Bench, wheel
 
 HASH = f"--hash=sha256:{'0' * 64}"
 
@@ -147,14 +145,15 @@ def test_other_platforms_comments_and_continued_lines(bench: Bench) -> None:
     assert done.stdout.startswith("base-install: 1 packages installed"), done.stderr
 
 
-def test_a_wheel_that_the_child_carries_is_installed_from_its_folder(bench: Bench) -> None:
+@pytest.mark.parametrize("form", ["runtime[serving] @ file:wheels/", "./wheels/"], ids=["scripts/lock", "uv export"])
+def test_a_wheel_that_the_child_carries_is_installed_from_its_folder(bench: Bench, form: str) -> None:
     """The runtime is in the child's wheels/: taken by its hash, although an index has a higher one. An owner's too."""
     carried = bench.folder / "carried"
     path = wheel(carried, "runtime", "1.0", {"runtime.py": "version = 1\n"})
     bench.wheel("runtime", "9.0", **{"runtime.py": "version = 9\n"})
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
     own = hashlib.sha256(wheel(carried, "mine", "2.0", {"mine.py": ""}).read_bytes()).hexdigest()
-    lock = f"runtime[serving] @ file:wheels/{path.name} --hash=sha256:{digest}\n{bench.wheel('tool')}"
+    lock = f"{form}{path.name} --hash=sha256:{digest}\n{bench.wheel('tool')}"
     lock += f"mine==2.0 --hash=sha256:{own}\n"
     done = bench.install(lock, carried=carried)
     assert done.returncode == 0, done.stderr
@@ -181,38 +180,3 @@ def test_settings_of_pip_reach_uv(tmp_path: Path) -> None:
         "UV_INSECURE_HOST": "a",
     }
     assert uv_environment({}, [conf])["UV_INDEX"] == "https://b https://c"
-
-
-PROJECT = """[project]
-name = "finder"
-version = "0.1.0"
-requires-python = ">=3.11"
-dependencies = ["tool", "runtime", "numpy"]
-
-[dependency-groups]
-dev = ["checker"]
-
-[tool.uv.sources]
-runtime = { path = "wheels/runtime-1.0-py3-none-any.whl" }
-"""
-
-
-@pytest.mark.slow
-def test_what_uv_exports_from_its_lock_is_a_lock(bench: Bench) -> None:
-    """As the usage shows it: with a wheel of wheels/, a package of the image, and without the group dev."""
-    folder = bench.folder / "project"
-    carried = wheel(folder / "wheels", "runtime", "1.0", {"runtime.py": "version = 1\n"}).parent
-    (folder / "pyproject.toml").write_text(PROJECT)
-    index = bench.folder / "simple"
-    for name, version in (("tool", "1.0"), ("checker", "1.0"), ("numpy", "2.5.0")):
-        digest = bench.wheel(name, version).strip().rpartition(":")[2]
-        (index / name).mkdir(parents=True)
-        file = f"{name}-{version}-py3-none-any.whl"
-        (index / name / "index.html").write_text(f'<a href="{bench.wheels}/{file}#sha256={digest}">{file}</a>')
-    offline = ["--quiet", "--no-cache", f"--default-index=file://{index}", f"--python={bench.python}"]
-    [export] = re.findall(r"uv (export .*) LOCK", cli.__doc__ or "")
-    for verb in (["lock"], [*export.split(), "requirements.lock"]):
-        subprocess.run([UV, *verb, *offline], cwd=folder, check=True)
-    done = bench.run(folder / "requirements.lock", carried)
-    assert done.stdout == "base-install: 2 packages installed, 1 were in the image already\n", done.stderr
-    assert (bench.site / "runtime.py").is_file()

@@ -71,7 +71,7 @@ static int physical(int device) {
     return order && device < (int)strlen(order) ? order[device] - '0' : device;
 }
 int cuDeviceGetUuid_v2(void *uuid, int device) {
-    int slice = number("FAKE_MIG_INSTANCES", 0) && number("FAKE_MIG_GPU", 0) == physical(device);
+    int slice = number("FAKE_MIG_INSTANCES", 0) && physical(device) == 0;
     memset(uuid, slice ? 0x22 : 0x11 * (physical(device) + 1), 16);
     if (slice) memset(uuid, 0, 4), ((char *)uuid)[3] = 100 * (physical(device) + 1);
     return 0;

@@ -46,7 +46,7 @@ int nvmlDeviceGetPersistenceMode(void *device, int *mode) { (void)device; *mode 
 // nvmlGpuFabricInfo_v2_t: version, 16 bytes of a UUID, status, clique, state, health (2 is healthy, in each two bits).
 int nvmlDeviceGetGpuFabricInfoV(void *device, char *info) {
     (void)device;
-    int version, status = number("FAKE_FABRIC_RC", 0), health = number("FAKE_FABRIC_HEALTH", 0x1aa);
+    int version, status = 0, health = number("FAKE_FABRIC_HEALTH", 0x1aa);
     memcpy(&version, info, 4);
     if (version != (36 | 2 << 24)) return 25;
     memset(info + 4, 0, 32);
@@ -67,7 +67,7 @@ int nvmlDeviceGetFieldValues(void *device, int count, char *field) {
 }
 int nvmlDeviceGetRemappedRows(void *device, unsigned *corrected, unsigned *uncorrected, unsigned *pending, unsigned *failed) {
     (void)device;
-    *corrected = *uncorrected = 0, *pending = number("FAKE_ROWS_PENDING", 0), *failed = number("FAKE_ROWS_FAILED", 0);
+    *corrected = *uncorrected = 0, *pending = number("FAKE_ROWS_PENDING", 0), *failed = 0;
     return 0;
 }
 // One entry of nvmlProcessInfo_t has 24 bytes: pid, memory, two numbers of MIG.
@@ -84,9 +84,9 @@ int nvmlDeviceGetMigDeviceHandleByIndex(void *device, unsigned n, void **instanc
     *instance = (void *)((long)device * 100 + n);
     return n < (unsigned)number("FAKE_MIG_INSTANCES", 0) ? 0 : 6;
 }
-// FAKE_MIG_GPU is the one GPU in MIG mode; without it FAKE_MIG is for all.
 int nvmlDeviceGetMigMode(void *device, unsigned *now, unsigned *next) {
-    *now = *next = number("FAKE_MIG", 0) && number("FAKE_MIG_GPU", (long)device - 1) == (long)device - 1;
+    (void)device;
+    *now = *next = number("FAKE_MIG", 0);
     return 0;
 }
 int nvmlDeviceGetMemoryInfo(void *device, unsigned long long *memory) {

@@ -1,5 +1,5 @@
 // A stand-in for libcudart and the toolkit libraries, computing on host memory: the way of success without a GPU.
-// FAKE_WRONG names the library whose result is wrong, FAKE_FAIL the function that gives 1, FAKE_TOOLKIT_CRASH one that dies.
+// FAKE_WRONG names the library whose result is wrong, FAKE_FAIL the function that gives 1.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
@@ -16,7 +16,6 @@ static int named(const char *variable, const char *name) {
     return want && !strcmp(want, name);
 }
 static int rc(const char *name) {
-    if (named("FAKE_TOOLKIT_CRASH", name)) abort();
     if (named("FAKE_TOOLKIT_HANG", name)) for (;;) pause();
     return named("FAKE_FAIL", name) ? 1 : 0;
 }

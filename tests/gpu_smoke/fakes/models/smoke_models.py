@@ -1,8 +1,6 @@
-"""Models for the tests: one that is right, and one for each way to be wrong."""
+"""Models for the tests: one that is right, ones that are wrong in form, and one whose answers a test gives."""
 
 import os
-import signal
-import time
 
 
 class Model:
@@ -19,12 +17,6 @@ class Model:
         return [{"label": "even" if x % 2 == 0 else "odd", "score": 2 * x, "vector": [x, x + 1]} for x in batch]
 
 
-class Differs(Model):
-    def predict(self, batch):
-        shift = 0.5 if self.device == "cuda" else 0
-        return [{"label": "a", "vector": [x, x + (shift if n == 1 else 0)]} for n, x in enumerate(batch)]
-
-
 class ChangesItsBatch(Model):
     examples = ([1.0], [2.5])
 
@@ -39,32 +31,12 @@ class NoLoad(Model):
         raise FileNotFoundError("weights.bin is not there")
 
 
-class NoPredict(Model):
-    def predict(self, batch):
-        raise ValueError("bad shape")
-
-
 class NoExamples(Model):
     examples = ()
 
 
-class Forks(Model):
-    def predict(self, batch):
-        raise RuntimeError("Cannot re-initialize CUDA in forked subprocess. Use the 'spawn' start method")
-
-
-class Dies(Model):
-    def predict(self, batch):
-        os.kill(os.getpid(), signal.SIGSEGV)
-
-
-class Hangs(Model):
-    def predict(self, batch):
-        time.sleep(600)
-
-
 class Given:
-    """Answers what the variable of its device says, an expression of Python."""
+    """Answers what the variable of its device contains, an expression of Python."""
 
     examples = (0,)
 

@@ -6,16 +6,11 @@ from importlib import metadata
 from types import SimpleNamespace
 
 __version__ = "0.10.2"
-_cuda = os.environ.get("FAKE_JAX_CUDA", "13")
-_plugins = [SimpleNamespace(metadata={"Name": f"jax-cuda{_cuda}-plugin"})] if _cuda else []
-metadata.distributions = lambda: iter(_plugins)
+metadata.distributions = lambda: iter([SimpleNamespace(metadata={"Name": "jax-cuda13-plugin"})])
 
 
 class Array:
-    """Any operation gives the same few numbers, on the device of the array."""
-
-    def __init__(self, device="cpu"):
-        self.device = device
+    """Any operation gives the same few numbers."""
 
     def __matmul__(self, other):
         return self
@@ -24,7 +19,7 @@ class Array:
         return lambda *args, **kwargs: self
 
     def tolist(self):
-        return [1.0, 9.0 if self.device == "cuda" and os.environ.get("FAKE_JAX_WRONG") else 2.0]
+        return [1.0, 2.0]
 
 
 def devices(kind):
@@ -40,22 +35,11 @@ def default_device(device):
     return contextlib.nullcontext()
 
 
-def device_put(array, device):
-    return Array(device)
+def _same(one, *others):
+    return one
 
 
-def jit(function):
-    return function
-
-
-def grad(function):
-    return function
-
-
-def _same(array, *others):
-    return array
-
-
+device_put = jit = grad = _same
 random = SimpleNamespace(key=lambda seed: seed, normal=lambda key, shape: Array())
 lax = SimpleNamespace(conv=_same)
 numpy = SimpleNamespace(tanh=_same, square=_same, float32="float32", bfloat16="bfloat16")

@@ -7,27 +7,20 @@ from types import SimpleNamespace
 __version__ = "2.21.0"
 float32 = bfloat16 = None
 _GPUS = int(os.environ.get("FAKE_TF_COUNT", os.environ.get("FAKE_COUNT", "1")))
-_device = ["/CPU:0"]
 
 
 class Tensor:
-    def __init__(self):
-        self.device = _device[-1]
+    """Any operation gives the same few numbers."""
 
     def numpy(self):
         return self
 
     def tolist(self):
-        return [1.0, 9.0 if self.device == "/GPU:0" and os.environ.get("FAKE_TF_WRONG") else 2.0]
+        return [1.0, 2.0]
 
 
-@contextlib.contextmanager
 def device(name):
-    _device.append(name)
-    try:
-        yield
-    finally:
-        _device.pop()
+    return contextlib.nullcontext()
 
 
 class GradientTape:
@@ -45,16 +38,7 @@ class GradientTape:
 
 
 def _same(*args, **kwargs):
-    tensors = [value for value in args if isinstance(value, Tensor)]
-    return tensors[0] if tensors and "/GPU" not in _device[-1] else Tensor()
-
-
-def reshape(tensor, shape):
-    return tensor
-
-
-def cast(tensor, kind):
-    return tensor if kind is None and len(_device) == 1 else _same(tensor)
+    return Tensor()
 
 
 def _list_physical_devices(kind):
@@ -63,7 +47,7 @@ def _list_physical_devices(kind):
     return [f"GPU:{n}" for n in range(_GPUS)]
 
 
-tanh = identity = square = reduce_mean = _same
+cast = reshape = tanh = identity = square = reduce_mean = _same
 linalg = SimpleNamespace(matmul=_same)
 nn = SimpleNamespace(conv2d=_same)
 random = SimpleNamespace(stateless_normal=lambda shape, seed: Tensor())
