@@ -12,23 +12,18 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from datetime import UTC, datetime
 from pathlib import Path
 
 import with_runtime  # noqa: F401
 
 # isort: split
 import yaml
-from copier import load_settings
-from copier.errors import CopierError
-from family import asked_questions, catalog
+from family import asked_questions
 from git_calls import call, without_password
 from gpu_repo_runtime.update.git import Git, UpdateError
 from gpu_repo_runtime.update.releases import Releases, find_releases
 from gpu_repo_runtime.update.render import ANSWERS
 from image_tools.catalog import COMPANY, ImageError, read_catalog
-from image_tools.check import end_warnings
-from platformdirs import user_config_path
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -139,22 +134,11 @@ def found(template: str, version: str | None, folder: Path) -> tuple[Releases | 
         raise NewError(f"{without_password(template)} has no release yet: {advice}") from error
 
 
-def check_settings() -> None:
-    """Raise NewError where this person's settings of Copier, which give defaults, cannot be read."""
-    place = Path(os.environ.get("COPIER_SETTINGS_PATH") or user_config_path("copier", appauthor=False) / "settings.yml")
-    try:
-        load_settings(place)
-    except (CopierError, OSError, RecursionError) as error:
-        said = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
-        raise NewError(f"your settings of Copier, {place}, cannot be read: fix or remove them ({said})") from error
-
-
 def start(template: str, target: Path, answers: list[str], interactive: bool, version: str | None) -> str:
     """Render `template` next to `target` and move it there once it is complete; return which version it is.
 
     Raises NewError.
     """
-    check_settings()
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as name:
         folder = Path(name)
         releases, tag = found(template, version, folder)
@@ -188,15 +172,6 @@ def named(answers: str, template: str) -> str:
     return re.sub(r"(?m)^_src_path:.*(?:\n[ \t]+.*)*", lambda _: f"_src_path: {source}", answers)
 
 
-def end_of_image(child: Path) -> list[str]:
-    """Return a line where the image of a new repository gets its last fixes soon, by the catalogue of this clone."""
-    file = child / "Dockerfile"
-    text = file.read_text(encoding="utf-8") if file.is_file() else ""  # a family of one's own may have none
-    known = catalog()
-    rows = [row for row in known["images"] if f"/{row['name']}:" in text]
-    return end_warnings(known, rows, datetime.now(UTC).date())
-
-
 def main() -> int:
     """Start a repository; return the exit code: 0 started, 1 refused."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -224,8 +199,6 @@ def main() -> int:
     except OSError as error:
         print(f"new: {target} cannot be written ({error.strerror}): take another place", file=sys.stderr)
         return 1
-    for warning in end_of_image(target):
-        print(f"new: {warning}", file=sys.stderr)
     print(f"{target} is ready.{note} Next:\n")
     folder = shlex.quote(str(target))
     print(f'  cd {folder} && git init -b main && git add -A && git commit -m "Start from the template"')

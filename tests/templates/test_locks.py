@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from lock_templates import LOCKS, TOOLS, shared_tools
+from lock_templates import LOCKS, TOOLS, share_tools, shared_tools
 
 from tests.templates import checks
 
@@ -47,3 +47,14 @@ def test_every_development_tool_has_a_wheel_for_linux_on_arm(lock: Path, tmp_pat
     command = [uv, "pip", "install", "--dry-run", "--quiet", *arm, "--no-deps", "--target", tmp_path]
     done = subprocess.run([*command, "-r", lock], capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{lock}: {done.stderr}"
+
+
+def test_a_lock_of_tools_is_shared_where_most_sets_have_it(tmp_path: Path) -> None:
+    texts = {"service-a": "usual", "service-b": "other", "service-c": "usual"}
+    for name, text in texts.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / TOOLS).write_text(text)
+    (tmp_path / "tools").mkdir()
+    share_tools(tmp_path)
+    kept = {str(path.relative_to(tmp_path)): path.read_text() for path in tmp_path.rglob("*.lock")}
+    assert kept == {"tools/service.lock": "usual", f"service-b/{TOOLS}": "other"}
