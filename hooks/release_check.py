@@ -4,9 +4,9 @@ Children of both are rendered for every pair of choices and compared, and edited
 each release of the last two minor versions are really updated. The difference of the children with the defaults is
 written to build/release-check.patch.
 
-Rejected: a file, question, choice or image that is removed, or a question that accepts less, unless templates/retired.yml
-lists it with version and reason; answers that are lost or changed; updates that fail, change a seed file, lose an edit or
-miss a fix; invalid files; a version that does not follow the last one or has no section in CHANGELOG.md.
+Rejected: a file, question, choice or image that is removed, or a question that accepts less, unless it is listed in
+templates/retired.yml with version and reason; answers that are lost or changed; updates that fail, change a seed file,
+lose an edit or miss a fix; invalid files; a version that does not follow the last one or is not in CHANGELOG.md.
 
 Exit codes: 0 passed, 1 rejected (with the reasons) or not possible.
 """

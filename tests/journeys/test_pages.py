@@ -22,7 +22,7 @@ def test_each_page_names_its_journey_or_the_readme_gives_the_reason() -> None:
         named = re.findall(r"tests/journeys/(\w+\.py)", (ROOT / "docs" / page).read_text(encoding="utf-8"))
         runs = [name for name, (own, _) in JOURNEYS.items() if own == page]
         assert set(runs) <= set(named), f"{page} does not name {runs}"
-        assert named or f"`docs/{page}`" in reasons, f"{page} has no journey: give the reason in tests/journeys/README.md"
+        assert named or f"`docs/{page}`" in reasons, f"{page} has no journey: give the reason in README.md"
 
 
 def test_a_journey_follows_every_section_of_its_page() -> None:
