@@ -28,7 +28,7 @@ from gpu_repo_runtime.update.git import Git, UpdateError
 from gpu_repo_runtime.update.releases import Releases
 from packaging.version import InvalidVersion
 from releasekit.compare import compare_child
-from releasekit.findings import Finding, Report, check_texts, read_entries, retired_since
+from releasekit.findings import Finding, Report, check_texts, read_entries, retired_since, unproven_rows
 from releasekit.template import Answers, Template, TemplateError, answer_sets, read_template, start
 from releasekit.updates import recent, update_children
 from releases import current, next_version, released
@@ -139,6 +139,9 @@ def main() -> int:
         last = list(known)[-1]
         report = Report(retired_since(read_entries(repository), last, last))
         report.add(check_texts(repository, last, options.version or current(repository)))
+        if names := unproven_rows(repository):
+            told = f"no smoke test on a GPU is recorded for {', '.join(names)}: run `make promote` before the release"
+            print(f"release-check: warning: {told}", file=sys.stderr)
         mark = Path(git.text("rev-parse", "--absolute-git-dir"), "release-check")
         seen = [row for row in git.text("ls-tree", tree).splitlines() if row.partition("\t")[2] not in UNSEEN]
         passed = "\n".join([*seen, last])

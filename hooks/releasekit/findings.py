@@ -1,5 +1,6 @@
 """What the release check found, and what templates/retired.yml permits."""
 
+import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,3 +71,12 @@ def check_texts(new: Path, last: str, version: str) -> Iterator[Finding]:
     changelog = (new / "CHANGELOG.md").read_text(encoding="utf-8")
     if version != last and f"## {version}\n" not in changelog and not Version(version).is_prerelease:
         yield Finding(f"CHANGELOG.md has no section '## {version}'")
+
+
+def unproven_rows(new: Path) -> list[str]:
+    """Return the image rows for which base-images/released.json has no smoke test that ran on a GPU."""
+    images = new / "base-images"
+    record = json.loads((images / "released.json").read_text(encoding="utf-8"))
+    rows = yaml.safe_load((images / "catalog.yml").read_text(encoding="utf-8"))["images"]
+    names = [row["name"] for row in rows if row["state"] != "retired"]
+    return [name for name in names if not record.get(name, {}).get("smoke", {}).get("on_a_gpu")]

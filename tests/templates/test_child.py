@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from tests.answers import FRAMEWORKS, TYPES, AnswerSet
 from tests.templates.own import own_copy, stand_in
-from tests.templates.typed import type_errors
+from tests.templates.test_starting_model import SAID
 
 SECONDS = 300
 
@@ -28,9 +29,23 @@ def run(child: Path, *command: str, expect: int = 0, **environment: str) -> str:
     return done.stdout
 
 
-@pytest.mark.release  # make demo shows the same of a plain child of each type and of a torch service (test_demo.py)
-@pytest.mark.parametrize("framework", [name for name in FRAMEWORKS if name != "plain"])
-@pytest.mark.parametrize("project_type", TYPES)
+# Prints the answers of the model that a child starts with.
+ASKED = """
+import json, sys
+from topic_finder.model import Model
+model = Model()
+model.load("cpu")
+print(json.dumps([one.label for one in model.predict(json.loads(sys.argv[1]))]))
+"""
+CHILDREN = [(kind, framework) for kind in TYPES for framework in FRAMEWORKS if framework != "plain"]
+SLOW = ("service", "torch")
+
+
+# make demo shows the same of a plain child of each type (test_demo.py)
+@pytest.mark.parametrize(
+    ("project_type", "framework"),
+    [pytest.param(*one, marks=pytest.mark.slow if one == SLOW else pytest.mark.release) for one in CHILDREN],
+)
 def test_setup_lint_test_and_smoke_of_a_child(render, tmp_path, project_type, framework, torch_build):
     """Of torch a CPU build is installed; of the others pip finds for the CPU what is locked."""
     child = own_copy(render(AnswerSet(project_type, framework)), tmp_path, commit=True)
@@ -38,8 +53,9 @@ def test_setup_lint_test_and_smoke_of_a_child(render, tmp_path, project_type, fr
     run(child, "scripts/lint")
     assert " passed" in run(child, "scripts/test")
     assert " passed" in run(child, "scripts/smoke")
-    assert type_errors(child, tmp_path / "types", child / ".venv/bin/python") == ""
     if project_type == "service":
+        labels = run(child, ".venv/bin/python", "-c", ASKED, json.dumps([*SAID]), PYTHONPATH="src")
+        assert json.loads(labels.splitlines()[-1]) == [*SAID.values()]
         text = run(child, "scripts/run", expect=78, DEVICE="cuda")
         assert "no GPU can be used" in text, f"{framework}: DEVICE=cuda without a GPU: {text}"
 

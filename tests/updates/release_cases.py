@@ -46,6 +46,7 @@ GOOD: Files = {
     "VERSION": "1.0.0\n",
     "CHANGELOG.md": "## 1.0.0\n",
     "base-images/catalog.yml": images(one="supported", two="supported"),
+    "base-images/released.json": '{"two": {"smoke": {"on_a_gpu": true}}}\n',
     "templates/retired.yml": "[]\n",
     "t/.copier-ownership.yml": "managed: {Dockerfile: d, scripts/: s, only-b: b, '.copier-*.yml': a}\n"
     "seed: {README.md: r}\n",

@@ -1,6 +1,5 @@
-"""From every released version, for every type: an update brings the fixes and keeps what the owner did."""
+"""From every released version, for every type: an update without edits gives what a new child has."""
 
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +24,6 @@ ROWS = [
     if version >= SINCE.get(framework, "")
 ]
 SLOW = {("v0.2.3", "service"), ("v0.4.0", "batch"), ("v0.5.1", "library")}  # without a framework
-NOT_TEXT = {".json", ".lock", ".npz", ".whl", ".png"}
 ANSWERS = ".copier-answers.yml"
 
 
@@ -69,34 +67,3 @@ def test_an_update_without_edits_is_a_fresh_render(
     child.commit("Update")
     child.updated("--vcs-ref", family.work_tree)
     assert set(child.status()) <= {ANSWERS}, f"{where}: plain Copier finds something to change after scripts/update"
-
-
-def owners_lines(child: Child, package: str) -> dict[str, str]:
-    """Let the owner write a line into every text, and files of its own; return each file with its line."""
-    names = [name for name in child.git("ls-files").splitlines() if Path(name).suffix not in NOT_TEXT]
-    names = [name for name in names if name != ".copier-answers.yml" and "lock" not in Path(name).name]
-    folders = {Path(name).parent.as_posix() for name in names if name.startswith((f"src/{package}", "scripts"))}
-    lines = {name: f"# of the owner: {number}." for number, name in enumerate(names)}
-    lines |= {f"{folder}/own_{number}.txt": f"# own file: {number}." for number, folder in enumerate(sorted(folders))}
-    child.edit({name: (child.read(name) if child.has(name) else "") + f"{line}\n" for name, line in lines.items()})
-    return lines
-
-
-def where_is(child: Child, line: str) -> list[str]:
-    """Return the files of the work tree that have a line, those that git does not know yet included."""
-    command = ["git", "grep", "--untracked", "-lF", line]
-    return subprocess.run(command, cwd=child.path, capture_output=True, text=True, check=False).stdout.splitlines()
-
-
-@pytest.mark.parametrize(("version", "answers"), rows())
-def test_each_line_of_the_owner_is_kept_or_its_file_named(
-    family: Family, tmp_path: Path, program: Program, version: str, answers: AnswerSet
-) -> None:
-    child = start(family, tmp_path / "child", version, answers)
-    lines = owners_lines(child, answers.package_name)
-    assert program(child, "--to", family.work_tree, "--no-lock") in (0, 3, 4), program.out + program.err
-    found = {name: where_is(child, line) for name, line in lines.items()}
-    lost = [name for name, places in found.items() if not places]
-    assert not lost, f"{version} {answers.id}: gone without a trace: {lost}\n{program.out}"
-    moved = [name for name, places in found.items() if name not in places and name not in program.out]
-    assert not moved, f"{version} {answers.id}: elsewhere, and not named: {moved}\n{program.out}"

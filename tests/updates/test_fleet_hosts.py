@@ -68,7 +68,7 @@ def test_the_wave_waits_for_green_and_a_red_canary_is_named(hosted: World) -> No
     assert hosted.run("push", "--to", "v2.0.0")["rest"]["state"] == "pushed"
 
 
-def test_superseding_closes_the_older_request_with_a_word(hosted: World) -> None:
+def test_a_newer_release_supersedes_what_nobody_touched_and_close_takes_it_back(hosted: World) -> None:
     hosted.child("one")
     at_host(hosted, "one")
     hosted.run("push", "--to", "v2.0.0")
@@ -76,6 +76,9 @@ def test_superseding_closes_the_older_request_with_a_word(hosted: World) -> None
     hosted.run("push", "--to", "v3.0.0")
     [older, newer] = hosted.server.pulls["acme/one"]
     assert (older.state, newer.state, "Superseded by" in older.comments[0]) == ("closed", "open", True)
+    assert set(hosted.branches("one")) == {"main", "template/v3.0.0"}
+    assert hosted.run("close", "--to", "v3.0.0")["one"]["state"] == newer.state == "closed"
+    assert set(hosted.branches("one")) == {"main"}
 
 
 def test_a_request_that_no_longer_merges_is_made_anew_as_a_draft(hosted: World) -> None:

@@ -40,7 +40,8 @@ def run(options: argparse.Namespace, place: Path) -> tuple[Update, str]:
         raise UpdateError(f"{new} is older than {old}, which this repository follows: an update does not go back")
     new = max(old, new, key=number)  # a repository that follows a commit after the newest release stays there
     if new == old and not given:
-        return Update(old, new), f"nothing to do: this repository follows {old}, the newest is {releases.names[-1]}"
+        mark = releases.git.text("tag", "--list", f"withdrawn/{old}") and " (withdrawn: the next release reverts it)"
+        return Update(old, new), f"nothing to do: this repository is at {old}{mark}, the newest is {releases.names[-1]}"
     if updater := newer_updater(releases, new):
         command = [sys.executable, "-X", "utf8", "-m", "gpu_repo_runtime.update", *sys.argv[1:]]
         sys.exit(subprocess.run(command, env={**os.environ, "PYTHONPATH": str(updater)}).returncode)

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import yaml
 
@@ -74,15 +73,15 @@ class Update:
         return "\n".join([*lines, "", f"All changes: {link}", f"next: {then}"])
 
 
-def to_act(template: Path, old: str, new: str, project_type: str) -> list[str]:
-    """Return what the changelog requires of owners of a type after `old` up to `new`, one entry a line."""
-    place, found = template / "CHANGELOG.md", []
-    for section in re.split(r"(?m)^## ", place.read_text(encoding="utf-8"))[1:] if place.is_file() else []:
+def to_act(changelog: str, old: str, new: str, answers: Mapping[str, object]) -> list[str]:
+    """Return what a changelog requires of a child with these answers after `old` up to `new`, one entry a line."""
+    kind, found = str(answers.get("project_type"))[:5], []
+    for section in re.split(r"(?m)^## ", changelog)[1:]:
         name = section.split()[0].strip("[]")
         if number(old) < number(name) <= number(new):
             for entry in re.split(r"(?m)^- ", "\n".join(ACT.findall(section)))[1:]:
-                subject = ABOUT.match(entry)
-                if not subject or project_type[:5] in subject[0].lower():
+                about = match[0].lower() if (match := ABOUT.match(entry)) else kind
+                if kind in about and ("training" not in about or answers.get("training", True)):
                     found.append(f"{name}: {' '.join(entry.split())}")
     return found
 
@@ -131,7 +130,7 @@ def make_update(git: Git, releases: Releases, old: str, new: str, given: Given =
 
     With `lock`, the locks follow. Raises UpdateError; `git reset --hard` gives the last commit back.
     """
-    update = Update(old, new, to_act(releases.unpacked(new), old, new, str(read_answers(git).get("project_type"))))
+    update = Update(old, new, to_act(releases.git.file("CHANGELOG.md", new), old, new, read_answers(git)))
     change = template_change(git, releases, old, new, given)
     check_place(git, change)
     done = git.run("cherry-pick", "--no-commit", "-X", "ignore-cr-at-eol", change)
