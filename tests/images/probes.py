@@ -37,63 +37,6 @@ for root in ("/usr", "/opt"):
 print(json.dumps({name: sorted(paths) for name, paths in found.items()}))
 """
 
-# Versions that the CUDA libraries report of themselves, loaded by bare name: the loader must know where they are.
-TOOLKIT = """
-import ctypes, json, sys
-major = int(sys.argv[1])
-def number(library, function, *leading):
-    value = ctypes.c_int()
-    code = getattr(ctypes.CDLL(library), function)(*leading, ctypes.byref(value))
-    assert code == 0, f"{library}: {function} ended with {code}"
-    return value.value
-def prop(library, function):
-    return ".".join(str(number(library, function, kind)) for kind in (0, 1, 2))
-solver, sparse, fft = (11, 12, 11) if major == 12 else (12, 12, 12)
-high, low = ctypes.c_int(), ctypes.c_int()
-assert ctypes.CDLL(f"libnvrtc.so.{major}").nvrtcVersion(ctypes.byref(high), ctypes.byref(low)) == 0
-ctypes.CDLL("libcudnn.so.9").cudnnGetVersion.restype = ctypes.c_size_t
-nvrtc = ctypes.CDLL(f"libnvrtc.so.{major}")
-count = ctypes.c_int()
-assert nvrtc.nvrtcGetNumSupportedArchs(ctypes.byref(count)) == 0
-archs = (ctypes.c_int * count.value)()
-assert nvrtc.nvrtcGetSupportedArchs(archs) == 0
-print(json.dumps({
-    "cudart": number(f"libcudart.so.{major}", "cudaRuntimeGetVersion"),
-    "nvrtc": [high.value, low.value],
-    "cublas": prop(f"libcublas.so.{major}", "cublasGetProperty"),
-    "cufft": prop(f"libcufft.so.{fft}", "cufftGetProperty"),
-    "cusolver": prop(f"libcusolver.so.{solver}", "cusolverGetProperty"),
-    "cusparse": prop(f"libcusparse.so.{sparse}", "cusparseGetProperty"),
-    "cudnn": ctypes.CDLL("libcudnn.so.9").cudnnGetVersion(),
-    "nccl": number("libnccl.so.2", "ncclGetVersion"),
-    "archs": list(archs),
-}))
-"""
-
-# What the framework says about itself, and a sum on the CPU.
-FRAMEWORK = {
-    "torch": """
-import json, torch
-print(json.dumps({
-    "version": torch.__version__.split("+")[0], "cuda": torch.version.cuda,
-    "sass": [f[3:] for f in torch._C._cuda_getArchFlags().split() if f.startswith("sm_")],
-    "ptx": [f[8:] for f in torch._C._cuda_getArchFlags().split() if f.startswith("compute_")],
-    "cudnn": torch.backends.cudnn.version(), "sum": float((torch.ones(64, 64) @ torch.ones(64, 64)).sum()),
-}))""",
-    "tensorflow": """
-import json, tensorflow as tf
-built = tf.sysconfig.get_build_info()
-flags = built["cuda_compute_capabilities"]
-print(json.dumps({
-    "version": tf.__version__, "is_cuda": built["is_cuda_build"],
-    "sass": [f[3:] for f in flags if f.startswith("sm_")], "ptx": [f[8:] for f in flags if f.startswith("compute_")],
-    "sum": float(tf.reduce_sum(tf.ones((64, 64)) @ tf.ones((64, 64)))),
-}))""",
-    "plain": """
-import json, numpy
-print(json.dumps({"sum": float((numpy.ones((64, 64)) @ numpy.ones((64, 64))).sum())}))""",
-}
-
 # The CUDA libraries that importing the framework maps, after decoys of all of them were put first in LD_LIBRARY_PATH.
 DECOYS = """
 import json, os, pathlib, subprocess, sys
