@@ -20,7 +20,6 @@ from tests.answers import AnswerSet
 from tests.needs import pytest_itemcollected, pytest_runtest_setup  # noqa: F401 - hooks of pytest
 from tests.rows import pytest_collection_modifyitems, pytest_runtest_teardown  # noqa: F401 - hooks of pytest
 from tests.shared import ROOT, once, shared_folder, without_shims
-from tests.skips import pytest_sessionfinish, pytest_terminal_summary  # noqa: F401 - hooks of pytest
 
 if TYPE_CHECKING:
     from tests.updates.family import Family

@@ -1,6 +1,7 @@
 """`@pytest.mark.needs("gcc")`: what a test needs besides git, make and Python. Such a test belongs to `make test-slow`.
 
-A missing program skips its tests with one reason. `python -m tests.needs STEP` prints what is missing before a step.
+A missing program skips its tests with one reason; where ALL_NEEDS is set, it fails them, but for those with Docker.
+`python -m tests.needs STEP` prints what is missing before a step.
 """
 
 from __future__ import annotations
@@ -71,11 +72,6 @@ def is_here(name: str) -> bool:
     return NEEDS[name][0]()
 
 
-def reason(name: str) -> str:
-    """Return the reason of a skip."""
-    return f"needs {name}: {NEEDS[name][1]}"
-
-
 def of(item: pytest.Item) -> list[str]:
     """Return what a test needs, by its marks."""
     return [name for mark in item.iter_markers("needs") for name in mark.args]
@@ -90,10 +86,13 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip a test whose needs are not met."""
+    """Skip a test whose needs are not met, or fail it."""
     for name in of(item):
         if not is_here(name):
-            pytest.skip(reason(name))
+            why = f"needs {name}: {NEEDS[name][1]}"
+            if os.environ.get("ALL_NEEDS") and name != "docker":
+                pytest.fail(why, pytrace=False)
+            pytest.skip(why)
 
 
 def main(step: str, *required: str) -> int:
