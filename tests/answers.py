@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from itertools import product
 
 import yaml
@@ -39,17 +39,14 @@ class AnswerSet:
 
     @property
     def id(self) -> str:
-        """Name the set by the answers that select files."""
-        cluster = "" if self.project_type == "library" else "-kubernetes" if self.kubernetes else "-no_kubernetes"
-        special = "" if self.project_name == "topic-finder" else f"-{self.project_name}"
-        tools = "".join(f"-{tool}" for tool in self.pipeline)
-        systems = "" if self.ci == ("jenkins",) else f"-ci_{'_'.join(self.ci)}"
-        parts = "".join(f"-{part}" for part in self.components)
-        version = "" if self.framework_version == "newest" else f"-{self.framework_version}"
-        layout = ("" if self.layout == 2 else f"-layout_{self.layout}") + ("-training" if self.training else "")
-        layout += "-update_job" if self.update_job else ""
-        names = f"{self.project_type}-{self.framework}{version}-{self.gpu_driver}"
-        return f"{names}{cluster}{tools}{parts}{systems}{layout}{special}"
+        """Name the set by the answers that are not the usual ones."""
+        parts = [self.project_type, self.framework, self.gpu_driver]
+        for field in fields(self)[3:]:
+            value = getattr(self, field.name)
+            if value != field.default and field.name not in ("description", "gpu_resource"):
+                text = "-".join(value) if isinstance(value, tuple) else value
+                parts.append(f"no_{field.name}" if value is False else f"{field.name}_{text}")
+        return "-".join(parts)
 
     @property
     def package_name(self) -> str:

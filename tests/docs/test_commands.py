@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.answers import TYPES, AnswerSet
-from tests.conftest import ROOT, git
+from tests.conftest import ROOT
 from tests.docs.blocks import IN_CHILDREN, all_blocks, blocks_of
 from tests.journeys.blocks import Block
 from tests.journeys.child import Child
@@ -23,21 +23,15 @@ GPU_SMOKE = '#!/usr/bin/env bash\nPYTHONPATH={root}/base-images exec {python} -m
 
 
 @pytest.fixture
-def in_folder(tmp_path: Path) -> Iterator[Callable[[Path], Child]]:
-    """Return a function that opens a shell in a folder, with gpu-smoke and python on its path."""
+def here(tmp_path: Path) -> Iterator[Child]:
+    """Return a shell in a folder that the test makes, with gpu-smoke and python on its path."""
     programs = tmp_path / "bin"
     program(programs / "gpu-smoke", GPU_SMOKE.format(root=ROOT, python=sys.executable))
     (programs / "python").symlink_to(shutil.which("python3") or sys.executable)
-    made: list[Child] = []
-
-    def make(folder: Path) -> Child:
-        made.append(Child(folder))
-        made[-1].environment["PATH"] = f"{programs}:{os.environ['PATH']}"
-        return made[-1]
-
-    yield make
-    for one in made:
-        one.stop()
+    child = Child(tmp_path / "family")
+    child.environment["PATH"] = f"{programs}:{os.environ['PATH']}"
+    yield child
+    child.stop()
 
 
 def parent_copy(template: Path, folder: Path) -> Path:
@@ -60,8 +54,8 @@ def run(child: Child, block: Block) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [page for page in RUN if page not in IN_CHILDREN])
-def test_the_commands_of_a_page(template: Path, in_folder: Callable[[Path], Child], tmp_path: Path, page: str) -> None:
-    here = in_folder(parent_copy(template, tmp_path))
+def test_the_commands_of_a_page(template: Path, here: Child, page: str) -> None:
+    parent_copy(template, here.folder.parent)
     for block in BLOCKS[page]:
         run(here, block)
 
@@ -69,17 +63,13 @@ def test_the_commands_of_a_page(template: Path, in_folder: Callable[[Path], Chil
 @pytest.mark.release
 @pytest.mark.parametrize("kind", TYPES)
 def test_the_commands_of_a_childs_readme_and_of_the_pages_about_it(
-    render, in_folder, tmp_path: Path, kind: str
-) -> None:  # type: ignore[no-untyped-def]
-    child = tmp_path / kind
-    shutil.copytree(render(AnswerSet(kind, "plain")), child)
-    git(child, "init", "--quiet", "--initial-branch=main")
-    git(child, "add", "--all")
-    git(child, "commit", "--quiet", "--message=Start from the template")
-    readme = (child / "README.md").read_text(encoding="utf-8").partition("## Add your own model")[0]
+    render: Callable[[AnswerSet], Path], here: Child, kind: str
+) -> None:
+    shutil.copytree(render(AnswerSet(kind, "plain")), here.folder)
+    here.sh("git init -q -b main && git add -A && git -c user.name=Me -c user.email=me@example.com commit -qm Start")
+    readme = (here.folder / "README.md").read_text(encoding="utf-8").partition("## Add your own model")[0]
     blocks = blocks_of(readme, f"README.md of a {kind}")
     assert len(blocks) >= 2, f"a {kind}'s README.md does not begin with commands"
-    here = in_folder(child)
     for block in [*blocks, *(block for page in RUN if IN_CHILDREN.get(page) == kind for block in BLOCKS[page])]:
         if block.text != "scripts/run\n":
             run(here, block)

@@ -128,9 +128,6 @@ DRIVER = [
     Case("injector", "a tool is injected into CUDA processes",
          lambda m: m.good().variables(CUDA_INJECTION64_PATH="/opt/tool.so"), "GS006", "platform",
          "CUDA_INJECTION64_PATH", exit=0, cause=False),
-    Case("left-blocking", "CUDA_LAUNCH_BLOCKING is left from looking for a fault",
-         lambda m: m.good().variables(CUDA_LAUNCH_BLOCKING="1"), "GS006", "platform", "CUDA_LAUNCH_BLOCKING", exit=0,
-         cause=False),
     Case("image-json-broken", "image.json is cut off", lambda m: m.good().row_file.write_text('{"name": '), "GS005",
          "platform", "Rebuild the image"),
 ]  # fmt: skip

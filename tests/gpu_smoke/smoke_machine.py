@@ -6,7 +6,6 @@ import io
 import json
 import os
 import shutil
-import struct
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
@@ -249,11 +248,6 @@ def told(*arguments: str) -> Result:
 
 
 def loader() -> str:
-    """Return the dynamic loader that this Python asks for."""
-    data = Path(os.path.realpath(sys.executable)).read_bytes()[:4096]
-    offset, entry, count = struct.unpack_from("<Q", data, 32)[0], *struct.unpack_from("<HH", data, 54)
-    for at in range(offset, offset + entry * count, entry):
-        if struct.unpack_from("<I", data, at)[0] == 3:
-            start, length = struct.unpack_from("<Q", data, at + 8)[0], struct.unpack_from("<Q", data, at + 32)[0]
-            return data[start : start + length - 1].decode()
-    raise ValueError(f"{sys.executable} names no dynamic loader")
+    """Return the dynamic loader of this machine's C library."""
+    found = {"x86_64": "/lib64/ld-linux-x86-64.so.2", "aarch64": "/lib/ld-linux-aarch64.so.1"}
+    return found[os.uname().machine]
