@@ -6,10 +6,10 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from .build_plan import build_options, write_plan
 from .catalog import BUILD, ROOT, ImageError
 from .check import check_rows
 from .package_index import secret_pip_conf
-from .plan import build_options, write_plan
 from .platforms import own_platform, rows_on
 
 

@@ -11,6 +11,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from .build_plan import layer_of
 from .ca_certificates import check_files
 from .catalog import (
     COMPANY,
@@ -26,7 +27,6 @@ from .catalog import (
     read_catalog,
     read_lock,
 )
-from .plan import layer_of
 
 
 def pinned(pins: dict[str, Pin], *patterns: str) -> str:

@@ -12,9 +12,9 @@ from typing import Any
 
 from . import cosign, registry
 from .build import check_engine
+from .build_plan import OCI_PREFIX, labels, platform_of
 from .ca_certificates import check_roots
 from .catalog import BUILD, ImageError, differences, find_row
-from .plan import OCI_PREFIX, labels, platform_of
 from .provenance import check_provenance, predicate
 from .push import push_signed, staging_of, told_or_pushed
 from .record import RECORD, Pushed, check_writable, entry, read_record, write_entry

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from base_install.fit import Image, cuda_named_in, misfits, read_image
+from image_tools.build_plan import write_plan
 from image_tools.catalog import FOLDER, find_row, live_rows, lock_path, program, read_catalog, sha256_of
-from image_tools.plan import write_plan
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 

@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 from git_calls import git
 from gpu_repo_runtime.update.locks import versions
+from gpu_repo_runtime.update.render import ANSWERS
 from new import NewError, start
 
 from adoption import lock, placing, repository
@@ -84,7 +85,7 @@ def render(source: tuple[str, str | None], answers: dict[str, Answer], adopted: 
         start(source[0], target, texts, False, source[1])
     except NewError as error:
         raise AdoptError(f'{error}; an answer is changed with ANSWERS="question=answer"') from error
-    known = yaml.safe_load((target / ".copier-answers.yml").read_text(encoding="utf-8"))
+    known = yaml.safe_load((target / ANSWERS).read_text(encoding="utf-8"))
     if adopted["kept"] and "adopted" not in known:
         raise AdoptError(f"version {known['_commit']} of the template cannot adopt: take a newer one, or VERSION=HEAD")
     return str(known["_commit"])

@@ -7,6 +7,7 @@ from itertools import islice
 from github import Auth, Github, GithubException, GithubRetry
 from github.PullRequest import PullRequest
 from github.Repository import Repository
+from gpu_repo_runtime.update.render import ANSWERS
 
 from fleetkit.fleet_file import HostRule
 from fleetkit.hosts import BRANCHES, Checks, Request, verdict
@@ -31,7 +32,7 @@ def discover(rule: HostRule) -> Iterator[tuple[str, str]]:
     for repository in listed:
         if not repository.archived and not repository.fork:
             with suppress(GithubException):  # no such file, or an empty repository
-                found = repository.get_contents(".copier-answers.yml")
+                found = repository.get_contents(ANSWERS)
                 if not isinstance(found, list):
                     yield repository.full_name, found.decoded_content.decode(errors="replace")
 

@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 import gitlab
+from gpu_repo_runtime.update.render import ANSWERS
 
 from fleetkit.fleet_file import HostRule
 from fleetkit.hosts import BRANCHES, Checks, Request, verdict
@@ -27,7 +28,7 @@ def discover(rule: HostRule) -> Iterator[tuple[str, str]]:
         if listed.attributes.get("default_branch"):
             project = api.projects.get(listed.id, lazy=True)
             with suppress(gitlab.GitlabGetError):
-                told = project.files.raw(file_path=".copier-answers.yml", ref=listed.default_branch)
+                told = project.files.raw(file_path=ANSWERS, ref=listed.default_branch)
                 yield listed.path_with_namespace, bytes(told).decode(errors="replace")
 
 

@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from image_tools.build_plan import labels
 from image_tools.catalog import find_row, read_catalog
-from image_tools.plan import labels
 
 from tests.ci.registry import Registry
 from tests.shared import ROOT

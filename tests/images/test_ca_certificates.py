@@ -15,9 +15,9 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_pri
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
+from image_tools.build_plan import write_plan
 from image_tools.ca_certificates import check_files, check_roots
 from image_tools.catalog import FOLDER, ImageError, find_row
-from image_tools.plan import write_plan
 from recipe.install.ca_certificates import added_roots
 
 from .conftest import CATALOG, Built

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from image_tools import package_index, push
+from image_tools.build_plan import write_plan
 from image_tools.catalog import ImageError, find_row
 from image_tools.check import check_rows
-from image_tools.plan import write_plan
 
 from .conftest import CATALOG
 

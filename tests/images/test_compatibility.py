@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from base_install.fit import read_image
+from image_tools.build_plan import write_plan
 from image_tools.catalog import FOLDER, find_row, live_rows, lock_path, read_lock, sha256_of
-from image_tools.plan import write_plan
 
 from benchmarks.images.compatibility import Fit, fit
 

@@ -8,8 +8,8 @@ import time
 
 import docker
 import pytest
+from image_tools.build_plan import OCI_PREFIX, image_facts, labels
 from image_tools.catalog import installed_pins, live_rows, lock_path
-from image_tools.plan import OCI_PREFIX, image_facts, labels
 
 from . import probes
 from .conftest import CATALOG, Built

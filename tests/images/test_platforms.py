@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from image_tools import plan, platforms
+from image_tools import build_plan, platforms
 from image_tools.catalog import ImageError, Pin, installed_pins, live_rows, program
 
 from .conftest import CATALOG
@@ -61,7 +61,7 @@ def test_each_row_is_built_for_the_platforms_that_it_names() -> None:
 def test_the_plan_of_another_platform(tmp_path: Path) -> None:
     for name, modules in (("plain-cu12", ""), ("torch-cu13", "triton\n")):
         [row] = platforms.rows_on(CATALOG, name, ARM)
-        plan.write_plan(CATALOG, row, tmp_path / name)
-        assert f"--platform={ARM}" in plan.build_options(CATALOG, row, "host/ml")
+        build_plan.write_plan(CATALOG, row, tmp_path / name)
+        assert f"--platform={ARM}" in build_plan.build_options(CATALOG, row, "host/ml")
         assert json.loads((tmp_path / name / "facts" / "image.json").read_text())["platform"] == ARM
         assert (tmp_path / name / "modules" / "asked").read_text() == modules

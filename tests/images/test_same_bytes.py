@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 from image_tools import build
+from image_tools.build_plan import FILE_TIME, MOUNTED, build_options, write_root
 from image_tools.catalog import DEFAULT_REGISTRY, FOLDER, ROOT
-from image_tools.plan import FILE_TIME, MOUNTED, build_options, write_root
 
 from .conftest import CATALOG, ROWS, Built
 

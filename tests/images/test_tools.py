@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import copy
 import json
 import os
@@ -13,7 +12,7 @@ from shutil import which
 from typing import Any
 
 import pytest
-from image_tools import check, pipelines, plan, record, sbom
+from image_tools import build_plan, check, pipelines, record, sbom
 from image_tools.__main__ import main as image_tools_main
 from image_tools.catalog import (
     FOLDER,
@@ -137,7 +136,7 @@ def test_a_lock_and_its_plan_hold_every_package_once_with_hashes(tmp_path: Path)
         names = [line.split("==")[0] for line in text.splitlines() if "==" in line and not line.startswith(" ")]
         assert len(names) == len(set(names)), f"{name}: a package appears twice in the lock"
         assert "://" not in text, f"{name}: the lock names a host"
-        plan.write_plan(CATALOG, find_row(CATALOG, name), tmp_path / name)
+        build_plan.write_plan(CATALOG, find_row(CATALOG, name), tmp_path / name)
         lines = {}
         for layer in CATALOG["layers"]:
             for line in (tmp_path / name / layer["name"] / "requirements.txt").read_text().splitlines():
@@ -157,11 +156,13 @@ def test_a_build_has_the_tag_that_children_expect_and_a_system_that_a_team_can_p
     monkeypatch.delenv("OS_IMAGE", raising=False)
     for name in ROWS:
         for stage, end in (("runtime", ""), ("devel", "-devel")):
-            options = plan.build_options(CATALOG, find_row(CATALOG, name), "registry.example.com/ml", stage)
+            options = build_plan.build_options(CATALOG, find_row(CATALOG, name), "registry.example.com/ml", stage)
             assert f"--tag=registry.example.com/ml/{name}:{CATALOG['release']}{end}" in options
             assert f"--build-arg=OS_IMAGE={CATALOG['operating_system']}" in options
     monkeypatch.setenv("OS_IMAGE", "ours/debian@sha256:1")
-    assert "--build-arg=OS_IMAGE=ours/debian@sha256:1" in plan.build_options(CATALOG, find_row(CATALOG, ROWS[0]), "r")
+    assert "--build-arg=OS_IMAGE=ours/debian@sha256:1" in build_plan.build_options(
+        CATALOG, find_row(CATALOG, ROWS[0]), "r"
+    )
 
 
 def test_the_catalogue_is_safe_to_include_in_a_template() -> None:
@@ -223,20 +224,19 @@ def test_package_changes_are_named(tmp_path: Path) -> None:
         sbom.packages_of(tmp_path / "missing.json")
 
 
-def test_records_that_ci_archived_are_adopted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.slow
+def test_records_that_ci_archived_are_adopted(tmp_path: Path) -> None:
     """The record gets the entries and the lists of packages of all rows in the folder, and keeps the others."""
-    monkeypatch.setattr(record, "RECORD", tmp_path / "repository" / "released.json")
-    (tmp_path / "repository").mkdir()
-    record.write_entry(record.RECORD, "plain-cu12", {"tag": "old"})
+    parent = Parent(tmp_path / "parent", Registry())
+    record.write_entry(parent.record, "plain-cu12", {"tag": "old"})
     made = tmp_path / "archive" / "plain-cu13"
-    bill(made / "sbom" / "plain-cu13.spdx.json", bash="5.2")
-    entry = {"tag": "2026.11.21", "digest": "sha256:aa", "sbom": "sbom/plain-cu13.spdx.json"}
+    entry = {"tag": "2026.11.21", "digest": "sha256:aa", "sbom": "sbom/x.json"}
+    bill(made / "sbom" / "x.json", bash="5.2")
     record.write_entry(made / "released.json", "plain-cu13", entry)
-    record.take({}, argparse.Namespace(source_folder=str(tmp_path / "archive")))
-    assert record.read_record(record.RECORD) == {"plain-cu12": {"tag": "old"}, "plain-cu13": entry}
-    assert (tmp_path / "repository" / "sbom" / "plain-cu13.spdx.json").exists()
-    with pytest.raises(ImageError, match=r"holds no \*/released.json"):
-        record.take({}, argparse.Namespace(source_folder=str(tmp_path / "repository")))
+    parent.works("records", str(tmp_path / "archive"))
+    assert record.read_record(parent.record) == {"plain-cu12": {"tag": "old"}, "plain-cu13": entry}
+    assert (parent.record.parent / "sbom" / "x.json").exists()
+    parent.refuses("holds no */released.json", "records", str(made))
 
 
 MISTAKES = {
