@@ -43,7 +43,7 @@ def test_a_gpu_that_is_asked_for_is_not_replaced(capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--on", "ray://127.0.0.1:1"), 'write "gpu-repo-runtime[ray]" among the dependencies'),
+        (("--on", "ray://127.0.0.1:1"), 'add "gpu-repo-runtime[ray]" to the dependencies'),
         (("--ray-address", "spark://a:1"), "write ray://HOST:PORT"),
         (("--ray-address", "ray://127.0.0.1:1", "--shard", "0/2"), "splits the work itself"),
     ],
@@ -93,8 +93,6 @@ def test_two_nodes_give_what_one_machine_gives_also_when_a_worker_is_killed(clus
     undisturbed, options = arguments("undisturbed")
     said = done(cluster.run(*options))
     assert undisturbed.digest() == whole.digest(), said
-    shards = {run["shard"] for run in undisturbed.read_json("_provenance.json")["runs"]}
-    assert shards == {f"0/1.{n}/8" for n in range(8)}
 
     killed, options = arguments("worker killed")
     process = cluster.run(*options)

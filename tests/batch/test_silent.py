@@ -103,7 +103,7 @@ BROKEN = {
 @pytest.mark.parametrize("name", BROKEN)
 def test_no_row_comes_from_a_broken_archive(job, tmp_path, out, name):
     (tmp_path / name).write_bytes(BROKEN[name])
-    write_jsonl(tmp_path / "fine.jsonl", ["fine"])
+    write_jsonl(tmp_path / "0.jsonl", ["fine"])
     assert job("--input", tmp_path / name, "--output", tmp_path / "alone") == 65
     assert job("--input", tmp_path / "*.*", "--output", out.path, *PUT_ASIDE, "--max-bad", 1) == 0
     assert [row["text"] for row in out.rows()] == ["fine"]

@@ -26,7 +26,7 @@ def test_my_image_model_passes_the_starting_tests(child: Child) -> None:
 def test_each_photo_has_its_prediction_and_the_broken_one_is_named(child: Child) -> None:
     child.path("photos.py").write_text(PHOTOS)
     child.sh(".venv/bin/python photos.py")
-    child.follow("2. List the files")
+    child.follow("2. Pack the files")
     shown = child.follow("3. Run the job")
     assert "{'row': 7, 'reason': " in shown, shown
     assert "the image cannot be read" in shown, shown

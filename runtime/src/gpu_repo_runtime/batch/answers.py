@@ -1,7 +1,6 @@
 """The model's answers as columns, of the types that ``Output`` declares or that the examples show."""
 
 import datetime
-import math
 import typing
 from collections.abc import Mapping, Sequence
 from enum import Enum
@@ -13,30 +12,19 @@ from pyarrow import types
 from pydantic_core import to_jsonable_python
 
 from ..tables import bare_type
-from .columns import UNFIT
+from .columns import PYTHON_TYPES, UNFIT, exact, is_class
 from .exits import BadConfiguration
-from .fields import is_class
 from .ordering import Sorted
 
 Answers = list[dict[str, Any]]
-ANSWERS_AT_ONCE = 1024
 _AS_IT_IS = (
     (types.is_floating, (types.is_floating, types.is_integer)),
     (types.is_integer, (types.is_integer,)),
     (types.is_boolean, (types.is_boolean,)),
     (types.is_string, (types.is_string, types.is_large_string)),
 )
-_TYPES: dict[Any, pa.DataType] = {
-    str: pa.string(),
-    int: pa.int64(),
-    float: pa.float64(),
-    bool: pa.bool_(),
-    bytes: pa.binary(),
-    datetime.date: pa.date32(),
-    datetime.timedelta: pa.duration("us"),
-}
 # What Arrow takes as it is; of all others, such as an Enum or a UUID, it gets what JSON has.
-_KNOWN = {*_TYPES, datetime.datetime, datetime.time, type(None)}
+_KNOWN = {*PYTHON_TYPES, datetime.datetime, datetime.time, type(None)}
 
 
 def said_columns(output: Any) -> dict[str, pa.Field]:
@@ -50,8 +38,8 @@ def said_columns(output: Any) -> dict[str, pa.Field]:
 def arrow_type(annotation: Any) -> pa.DataType | None:
     """Return the type of a column for values of an annotation, None where it follows from the values alone."""
     annotation, _ = bare_type(annotation)
-    if annotation in _TYPES:
-        return _TYPES[annotation]
+    if annotation in PYTHON_TYPES:
+        return PYTHON_TYPES[annotation]
     if typing.get_origin(annotation) is Literal and all(isinstance(v, str) for v in typing.get_args(annotation)):
         return pa.string()
     if typing.get_origin(annotation) is dict and typing.get_args(annotation)[0] is str:
@@ -107,12 +95,9 @@ def schema_of(answers: Answers, names: list[str], said: Mapping[str, pa.Field]) 
     """
     keys = list(dict.fromkeys(key for answer in answers for key in answer))
     for key in keys:
-        if not isinstance(key, str):
-            raise BadConfiguration(f"the model's answers have the key {key!r}, which is not text")
         if key in names:
             raise BadConfiguration(
-                f"the model's answers and --keep both have a column {key!r}: rename the field of Output, or leave the "
-                "column out of --keep and join it by file and row"
+                f"the model's answers and --keep both have a column {key!r}: rename the field, or omit it from --keep"
             )
     if not keys:
         raise BadConfiguration("the model's answers are empty: predict has to return a dict for each input")
@@ -171,80 +156,21 @@ def answer_field(name: str, values: Sequence[Any]) -> pa.Field:
 
 def answer_column(values: Sequence[Any], field: pa.Field) -> pa.Array:
     """Return answers as a column. Raises one of UNFIT when one of them would be changed."""
-    kinds = set(map(type, values)) - {type(None)}
-    if len(kinds) == 1 and _TYPES.get(*kinds) == field.type:
-        return pa.array(values, field.type)
     if types.is_list(field.type) and types.is_floating(field.type.value_type):
         # Vectors, of which there may be many numbers.
         found = pa.array(values, field.type)
         truths = any({bool, np.bool_} & set(map(type, one)) for one in values if isinstance(one, list | tuple))
         if not truths and not np.isinf(found.flatten().to_numpy(zero_copy_only=False)).any():
             return found
-    some = list(map(plain, values))
-    found = pa.array(some, field.type)
-    with np.errstate(over="ignore"):  # a number that float32 does not hold is not the same
-        fits = all(map(_same, some, found.to_pylist()))
-    if not fits:
-        raise ValueError(f"a value that {field.type} cannot hold as it is")
-    return found
-
-
-def _same(given: Any, found: Any) -> bool:
-    if isinstance(given, dict):
-        held = found if isinstance(found, dict) else dict(found)
-        return all(_same(one, held.get(key)) for key, one in given.items() if one is not None)
-    if isinstance(given, list):
-        return len(given) == len(found) and all(map(_same, given, found))
-    if isinstance(given, float) and isinstance(found, float):
-        is_float32 = np.float32(given) == found and not math.isinf(found)
-        return found == given or is_float32 or (given != given and found != found)
-    kinds = (bool, str, datetime.date)
-    same_kind = all(isinstance(given, kind) is isinstance(found, kind) for kind in kinds)
-    return given is None or (same_kind and given == found)
+    return exact(list(map(plain, values)), field.type)
 
 
 class Outcome:
-    """What the model says of `rows`: results in the order of the sorted texts, and `bad`: position -> reason."""
+    """What the model says of `rows`: tables in the order of the sorted texts, and `bad`: position -> reason."""
 
     def __init__(self, rows: Sorted, schema: pa.Schema) -> None:
-        self.rows, self.bad = rows, dict[int, str]()
-        self._schema = schema
-        self._tables: list[pa.Table] = [schema.empty_table()]
-        self._answers: Answers = []
-        self._places: list[int] = []
-        # Columns of many rows are made faster; but a model may fill the same array anew for its next batch.
-        self._enough = 1 if any(map(types.is_nested, schema.types)) else ANSWERS_AT_ONCE
-
-    def add(self, batch: Sequence[int], answers: Answers | pa.Table) -> None:
-        """Add the answers for a batch of the sorted texts."""
-        if isinstance(answers, pa.Table):
-            self.convert()
-            self._tables.append(answers)
-            return
-        self._answers += answers
-        self._places += batch
-        if len(self._answers) >= self._enough:
-            self.convert()
-
-    def convert(self) -> None:
-        """Make columns of the answers so far; those that do not fit them are bad rows."""
-        answers, places = self._answers, self._places
-        self._answers, self._places = [], []
-        self._convert(answers, places)
-
-    def _convert(self, answers: Answers, places: list[int]) -> None:
-        try:
-            self._tables.append(to_table(answers, self._schema))
-            return
-        except UNFIT as error:
-            reason = f"the model's answer does not fit: {' '.join(str(error).split())[:300]}"
-        if len(answers) == 1:
-            self.bad[places[0]] = reason
-            return
-        middle = len(answers) // 2
-        self._convert(answers[:middle], places[:middle])
-        self._convert(answers[middle:], places[middle:])
+        self.rows, self.bad, self.tables = rows, dict[int, str](), [schema.empty_table()]
 
     def table(self) -> pa.Table:
         """Return the results of all texts but the bad ones."""
-        return pa.concat_tables(self._tables)
+        return pa.concat_tables(self.tables)

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from .columns import DECLARED
 from .exits import BAD_CONFIGURATION, RETRY, BadConfiguration, JobError, is_refused
-from .messages import masked, say, shown
+from .messages import masked, say
 from .options import (
     above_zero,
     address,
@@ -19,6 +19,7 @@ from .options import (
     find_shard,
     names,
     not_blank,
+    nulls,
     positive,
     seconds,
     share,
@@ -37,7 +38,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong and how to get help."""
-        self.exit(BAD_CONFIGURATION, shown(f"job: {message}; see {self.prog} --help") + "\n")
+        self.exit(BAD_CONFIGURATION, masked(f"job: {message}; see {self.prog} --help") + "\n")
 
 
 def main(package: str, arguments: Sequence[str]) -> int:
@@ -55,13 +56,13 @@ def main(package: str, arguments: Sequence[str]) -> int:
         return error.code
     except OSError as error:
         if is_refused(error):
-            say(f"{error}; no other try helps: look at the permissions and names")
+            say(f"{error}; check the permissions and names")
             return BAD_CONFIGURATION
-        say(f"{error}; another try may help")
+        say(f"{error}; start the same command again")
         return RETRY
     except (Exception, SystemExit):
         print(masked(traceback.format_exc()), file=sys.stderr)
-        say("unexpected error (traceback above); another try may help")
+        say("unexpected error (traceback above); start the same command again")
         return RETRY
 
 
@@ -80,7 +81,7 @@ def _parser(package: str) -> Parser:
     what.add_argument("--quote", choices=['"', "'", "none"], default='"', help="of CSV; none: a part of the text")
     what.add_argument("--encoding", type=encoding, metavar="NAME", help="of text files: UTF-8")
     what.add_argument("--header", type=names, default=[], metavar="A,B", help="column names of CSV without a header")
-    what.add_argument("--null", type=names, default=[], metavar="WORD,WORD", help="words in CSV for no value, as NA")
+    what.add_argument("--null", type=nulls, default=[], metavar="WORD,WORD", help="words in CSV for no value, as NA")
     what.add_argument("--ignore-mtime", action="store_true", help="accept a copy of the files with other times")
     _add_columns(what)
     what.add_argument("--keep", type=names, metavar="A,B", help="columns to copy to the output, '*' for all")
@@ -92,7 +93,7 @@ def _parser(package: str) -> Parser:
     modes = ["fail", "skip", "quarantine"]
     errors.add_argument("--on-error", choices=modes, default="fail", help="quarantine: write them to _quarantine")
     errors.add_argument("--max-bad", type=share, default=0.1, help="give up when more than this share of rows is bad")
-    errors.add_argument("--max-row-bytes", type=positive, default=16 << 20, help="a longer line or file is a bad row")
+    errors.add_argument("--max-row-bytes", type=positive, default=16 << 20, help="a longer row is a bad row")
     speed = run.add_argument_group("how")
     _add_device(speed)
     size = f"rows for one call of the model; {INPUTS}, {OBJECTS_OF_NUMBERS} for numbers, {TABLE_ROWS} for tables"
@@ -119,12 +120,9 @@ def _add_device(group: Any) -> None:
 
 
 def _add_columns(group: Any) -> None:
-    which = "the column with the text, or those of the fields in order; FIELD=COLUMN renames"
+    which = "the column with the text; FIELD=COLUMN where a field of Input has another name"
     group.add_argument("--columns", "--column", type=names, default=[], metavar="A,B", help=which)
-    addresses = "columns that hold addresses of files, for fields of bytes"
-    group.add_argument("--files", type=names, default=[], metavar="A,B", help=addresses)
-    begin = "where relative addresses begin; next to the data if not set"
-    group.add_argument("--root", type=address, metavar="FOLDER", help=begin)
+    group.add_argument("--files", "--root", type=no_files, help=argparse.SUPPRESS)
 
 
 def device_name(text: str) -> str:
@@ -132,6 +130,11 @@ def device_name(text: str) -> str:
     if text and text not in DEVICES:
         raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(DEVICES)} (is it DEVICE in the environment?)")
     return text or "auto"
+
+
+def no_files(text: str) -> NoReturn:
+    """Refuse the options of versions up to 0.5 that opened paths in a column."""
+    raise argparse.ArgumentTypeError("paths are not opened: write the content into a Parquet file, or open in predict")
 
 
 def _add_train(commands: Any) -> None:

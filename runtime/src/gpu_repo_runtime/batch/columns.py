@@ -3,22 +3,38 @@
 A later value that does not fit its column is a bad row. Lists and objects of JSON are kept as JSON text.
 """
 
+import datetime
 import json
-from collections.abc import Collection, Iterable, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from itertools import count
+from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
+from pydantic import BaseModel
 
 from .exits import BadInput
-from .parts import INPUT
 
+# A column with null for values that do not fit, and of these the place and why.
+Fitted = tuple[pa.Array, dict[int, str]]
+Found = TypeVar("Found")
 # What pyarrow and Python raise when values do not fit a column.
 UNFIT = (pa.ArrowException, TypeError, ValueError, AttributeError, OverflowError, RecursionError)
-# A double holds each whole number up to this one.
-EXACT = 2**53
+PYTHON_TYPES: dict[Any, pa.DataType] = {
+    str: pa.string(),
+    int: pa.int64(),
+    float: pa.float64(),
+    bool: pa.bool_(),
+    bytes: pa.binary(),
+    datetime.date: pa.date32(),
+    datetime.timedelta: pa.duration("us"),
+}
 DECLARED = {
     "string": pa.string(),
     "int64": pa.int64(),
@@ -28,17 +44,18 @@ DECLARED = {
     "timestamp": pa.timestamp("us"),
 }
 _JSON = {b"json": b"yes"}
-_TAKES: dict[pa.DataType, set[type]] = {
-    pa.string(): {str},
-    pa.int64(): {int},
-    pa.float64(): {int, float},
-    pa.bool_(): {bool},
-}
+# The types that columns of JSON may have: those of Python's values, of which a column has one or none.
+_KINDS: list[tuple[pa.DataType, set[type]]] = [
+    (pa.string(), {str}),
+    (pa.int64(), {int}),
+    (pa.float64(), {int, float}),
+    (pa.bool_(), {bool}),
+]
 
 
 @dataclass(frozen=True)
 class Field:
-    """A field of ``Input`` and its column. An ``Input`` that is a value or a list is one field without a name.
+    """A field of ``Input`` and its column.
 
     key: its alias or name. kind: "scalar", "text" (an empty one too), "bytes", "nested" (JSON in text files), "other".
     """
@@ -52,64 +69,47 @@ class Field:
 
 
 @dataclass(frozen=True)
-class InputColumns:
-    """The columns of inputs that are not texts.
-
-    fields: for a list of several columns one for each, in order; none where a line of JSON Lines is an input. files:
-    columns with addresses of files, which are relative to `root` or to the data file.
-    """
-
-    fields: tuple[Field, ...] = ()
-    files: frozenset[str] = frozenset()
-    root: str | None = None
-
-    @property
-    def is_object(self) -> bool:
-        """Tell whether an input has fields."""
-        return any(field.key for field in self.fields)
-
-    @property
-    def columns(self) -> list[str]:
-        """Return the names of the columns, each once."""
-        return list(dict.fromkeys(field.column for field in self.fields))
-
-    @property
-    def required(self) -> list[str]:
-        """Return the names of the columns that each file must contain."""
-        return list(dict.fromkeys([*(one.column for one in self.fields if one.required), *self.files]))
-
-
-@dataclass(frozen=True)
 class Columns:
     """The columns to read: `text` goes to the model, the `kept` ones go to the output as they are.
 
-    typed: the columns of a model whose input is not a text; `text` is "" then. inputs: their types in Parquet.
+    fields: those of an ``Input`` that is not a text; `text` is "" then. Without fields, a line of JSON Lines is an
+    input. types: of the columns of the fields, in Parquet.
     """
 
     text: str
     kept: pa.Schema
-    typed: InputColumns | None = None
-    inputs: pa.Schema = field(default_factory=lambda: pa.schema([]))
+    fields: tuple[Field, ...] = ()
+    types: pa.Schema = field(default_factory=lambda: pa.schema([]))
 
     @property
-    def names(self) -> list[str]:
-        """Return the names of all columns to read, each once."""
-        own = self.typed.columns if self.typed else [self.text]
-        return list(dict.fromkeys([*own, *self.kept.names]))
+    def own(self) -> list[str]:
+        """Return the names of the columns that make inputs, each once."""
+        return [self.text] if self.text else list(dict.fromkeys(field.column for field in self.fields))
 
     @property
     def required(self) -> list[str]:
         """Return the names of the columns that each file must contain."""
-        own = self.typed.required if self.typed else [self.text]
-        return list(dict.fromkeys([*own, *self.kept.names]))
+        optional = {field.column for field in self.fields if not field.required}
+        return [name for name in self.names if name not in optional or name in self.kept.names]
 
-    def check(self, file: str, there: Sequence[str]) -> None:
-        """Raise BadInput where a column is missing in a file, or there twice."""
+    @property
+    def names(self) -> list[str]:
+        """Return the names of all columns to read, each once."""
+        return list(dict.fromkeys([*self.own, *self.kept.names]))
+
+    def check(self, where: str, there: Sequence[str], error: type[Exception] = BadInput) -> None:
+        """Raise an error where a column is missing among those of a file, or there twice."""
         for one in self.names:
             if one not in there and one in self.required:
-                raise BadInput(f"{file}: no column {one!r}; there are {listed(there)}")
-            if list(there).count(one) > 1:
-                raise BadInput(f"{file}: {list(there).count(one)} columns {one!r}: which one is meant?")
+                hint = f"; --columns {one}=NAME names another" if one in [field.key for field in self.fields] else ""
+                raise error(f"{where}: no column {one!r}; there are {listed(there)}{hint}")
+            if (times := list(there).count(one)) > 1:
+                raise error(f"{where}: {times} columns {one!r}: which one is meant?")
+
+
+def is_class(found: Any, base: Any = BaseModel) -> bool:
+    """Tell whether something is a class of pydantic, or of another base."""
+    return isinstance(found, type) and issubclass(found, base)
 
 
 def listed(names: Collection[str]) -> str:
@@ -118,38 +118,89 @@ def listed(names: Collection[str]) -> str:
     return (", ".join(names) or "none") + (f" (--delimiter {mark!r} separates them)" if mark else "")
 
 
+def by_halves(
+    values: Any, convert: Callable[[Any], Found], why: Callable[[Exception], str]
+) -> tuple[list[Found], dict[int, str]]:
+    """Convert values together. Where that fails convert halves, until the values that do not fit are alone.
+
+    Returns what was converted, in order, and of the values that do not fit the place and why. convert: raises one of
+    UNFIT.
+    """
+    try:
+        return [convert(values)], {}
+    except UNFIT as error:
+        if len(values) == 1:
+            return [], {0: why(error)}
+    middle = len(values) // 2
+    first, bad = by_halves(values[:middle], convert, why)
+    second, more = by_halves(values[middle:], convert, why)
+    return first + second, bad | {middle + place: reason for place, reason in more.items()}
+
+
+def fitted(values: Any, field: pa.Field, convert: Callable[[Any, pa.DataType], pa.Array]) -> Fitted:
+    """Return values as a column, with null for those that do not fit, and of these the place and why."""
+    pieces, bad = by_halves(values, lambda some: convert(some, field.type), partial(_unfit, field))
+    column = pieces[0] if len(pieces) == 1 else pa.concat_arrays([pa.nulls(0, field.type), *pieces])
+    if bad:
+        place = count()
+        column = column.take(pa.array([None if n in bad else next(place) for n in range(len(values))], pa.int64()))
+    return column, bad
+
+
+def _unfit(field: pa.Field, error: Exception) -> str:
+    if isinstance(error, UnicodeError) or "UTF8" in str(error):
+        return f"column {field.name!r} is not UTF-8"
+    return f"column {field.name!r} is not of its type, {field.type}: --types {field.name}=string keeps it as text"
+
+
 # JSON Lines
 
 
 def json_field(name: str, values: Iterable[Any]) -> pa.Field:
     """Return the column that the first values of JSON begin; it contains JSON texts where they are of several kinds."""
     kinds = {type(value) for value in values if value is not None}
-    for form, takes in _TAKES.items():
+    for form, takes in _KINDS:
         if kinds and kinds <= takes:
             return pa.field(name, form)
     return pa.field(name, pa.string(), metadata=_JSON if kinds else None)
 
 
-def json_column(values: Sequence[Any], field: pa.Field) -> tuple[pa.Array, dict[int, str]]:
-    """Return values of JSON as a column, null where one does not fit, and why: place -> reason."""
+def json_column(values: Sequence[Any], field: pa.Field) -> Fitted:
+    """Return values of JSON as a column."""
     if field.metadata:
         values = [None if one is None else json.dumps(one, ensure_ascii=False) for one in values]
         field = field.remove_metadata()
-    if field.type not in _TAKES:
-        texts = [None if one is None else one if isinstance(one, str) else json.dumps(one) for one in values]
+    if types.is_temporal(field.type):
+        texts = [one if one is None or isinstance(one, str) else json.dumps(one) for one in values]
         return text_column(pa.array(texts, pa.string()), field)
-    bad = {n: _unfit(one, field) for n, one in enumerate(values) if one is not None and not _fits(one, field.type)}
-    return pa.array([None if n in bad else one for n, one in enumerate(values)], field.type), bad
+    return fitted(values, field, exact)
 
 
-def _fits(value: Any, form: pa.DataType) -> bool:
-    if type(value) not in _TAKES[form]:
-        return False
-    if isinstance(value, str):
-        return is_utf8(value)
-    if form == pa.float64():
-        return abs(value) <= EXACT if isinstance(value, int) else True
-    return bool(form == pa.bool_()) or -(2**63) <= value < 2**63
+def exact(values: Sequence[Any], form: pa.DataType) -> pa.Array:
+    """Return Python's values as a column. Raises one of UNFIT where one of them would be changed."""
+    found = pa.array(values, form)
+    kinds = set(map(type, values)) - {type(None)}
+    if len(kinds) == 1 and PYTHON_TYPES.get(*kinds) == form:
+        return found
+    with np.errstate(over="ignore"):  # a number that float32 does not hold is not the same
+        fits = all(map(_same, values, found.to_pylist()))
+    if not fits:
+        raise ValueError(f"a value that {form} cannot hold as it is")
+    return found
+
+
+def _same(given: Any, found: Any) -> bool:
+    if isinstance(given, dict):
+        held = found if isinstance(found, dict) else dict(found)
+        return all(_same(one, held.get(key)) for key, one in given.items() if one is not None)
+    if isinstance(given, list):
+        return len(given) == len(found) and all(map(_same, given, found))
+    if isinstance(given, float) and isinstance(found, float):
+        is_float32 = np.float32(given) == found and not math.isinf(found)
+        return found == given or is_float32 or (given != given and found != found)
+    kinds = (bool, str, datetime.date)
+    same_kind = all(isinstance(given, kind) is isinstance(found, kind) for kind in kinds)
+    return given is None or (same_kind and given == found)
 
 
 def is_utf8(text: str) -> bool:
@@ -159,12 +210,6 @@ def is_utf8(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _unfit(value: Any, field: pa.Field) -> str:
-    if isinstance(value, str) and field.type == pa.string():
-        return f"column {field.name!r} is not UTF-8"
-    return f"column {field.name!r} is not of its type, {field.type}: --types {field.name}=string keeps it as text"
 
 
 # CSV
@@ -178,8 +223,9 @@ def text_field(name: str, cells: Sequence[str]) -> pa.Field:
     """
     some = pa.array([cell for cell in cells if cell], pa.string())
     for form in (pa.int64(), pa.float64(), pa.bool_()):
-        if len(some) and _as_written(some, form) is not None:
-            return pa.field(name, form)
+        with suppress(*UNFIT):
+            if len(some) and len(_as_written(some, form)):
+                return pa.field(name, form)
     return pa.field(name, pa.string())
 
 
@@ -188,27 +234,14 @@ def empty_as_null(cells: pa.Array) -> pa.Array:
     return pc.if_else(pc.equal(cells, ""), None, cells)
 
 
-def text_column(cells: pa.Array, field: pa.Field) -> tuple[pa.Array, dict[int, str]]:
-    """Return cells of text as a column, and of those that do not fit the place and why. An empty cell is null."""
-    if types.is_string(field.type):
-        return cells, {}
-    found = _as_written(empty_as_null(cells), field.type)
-    if found is not None:
-        return found, {}
-    if len(cells) == 1:
-        return pa.nulls(1, field.type), {0: _unfit(cells[0].as_py(), field)}
-    middle = len(cells) // 2
-    (first, bad), (second, more) = text_column(cells[:middle], field), text_column(cells[middle:], field)
-    return pa.concat_arrays([first, second]), bad | {middle + place: why for place, why in more.items()}
+def text_column(cells: pa.Array, field: pa.Field) -> Fitted:
+    """Return cells of text as a column. An empty cell is null, and in a column of text the empty text."""
+    return (cells, {}) if types.is_string(field.type) else fitted(empty_as_null(cells), field, _as_written)
 
 
-def _as_written(cells: pa.Array, form: pa.DataType) -> pa.Array | None:
-    """Return cells in a type, None where pyarrow cannot read one of them or changes it."""
-    try:
-        found = cells.cast(form)
-    except pa.ArrowInvalid:
-        return None
-    fits = None
+def _as_written(cells: pa.Array, form: pa.DataType) -> pa.Array:
+    """Return cells in a type. Raises one of UNFIT where pyarrow cannot read one of them or changes it."""
+    found, fits = cells.cast(form), None
     if types.is_integer(form):
         fits = pc.equal(found.cast(pa.string()), cells)
     elif types.is_floating(form):
@@ -217,7 +250,9 @@ def _as_written(cells: pa.Array, form: pa.DataType) -> pa.Array | None:
         fits = pc.and_(pc.is_finite(found), pc.invert(changed))
     elif types.is_boolean(form):
         fits = pc.match_substring_regex(cells, "^(true|false)$", ignore_case=True)
-    return found if fits is None or pc.all(fits).as_py() is not False else None
+    if fits is not None and pc.all(fits).as_py() is False:
+        raise ValueError(f"a cell that {form} changes")
+    return found
 
 
 # Parquet
@@ -231,8 +266,8 @@ def common_field(name: str, schemas: Sequence[pa.Schema]) -> pa.Field:
         return pa.unify_schemas(plain, promote_options="permissive").field(0)
     except pa.ArrowException as error:
         raise BadInput(
-            f"column {name!r} has no common type in the input: {' '.join(str(error).split())}; leave it out with "
-            f"--keep, or set one with --types {name}=..."
+            f"column {name!r} has no common type in the input: {' '.join(str(error).split())}; for a kept "
+            f"column, --types {name}=... sets one"
         ) from None
 
 
@@ -250,26 +285,8 @@ def _plain(form: pa.DataType) -> pa.DataType:
     return views.get(form, form)
 
 
-def cast(table: pa.Table, schema: pa.Schema) -> tuple[pa.Table, dict[int, str]]:
-    """Return the rows in the types of a schema, and of those that do not fit the place and why."""
-    try:
-        found = table.cast(schema)
-        found.validate(full=True)
-        return found, {}
-    except (pa.ArrowException, UnicodeDecodeError) as error:
-        if len(table) == 1:
-            return schema.empty_table(), {0: _why(table, schema, error)}
-    middle = len(table) // 2
-    (first, bad), (second, more) = cast(table[:middle], schema), cast(table[middle:], schema)
-    return pa.concat_tables([first, second]), bad | {middle + n: why for n, why in more.items()}
-
-
-def _why(row: pa.Table, schema: pa.Schema, error: Exception) -> str:
-    """Return which column of a row does not fit, and why."""
-    for one in schema:
-        try:
-            row.select([one.name]).cast(pa.schema([one])).validate(full=True)
-        except (pa.ArrowException, UnicodeDecodeError) as own:
-            words = "is not UTF-8" if "UTF8" in str(own) else f"does not fit: {' '.join(str(own).split())[:300]}"
-            return f"{'the input' if one.name == INPUT else f'column {one.name!r}'} {words}"
-    return " ".join(str(error).split())[:300]
+def as_type(values: pa.Array, form: pa.DataType) -> pa.Array:
+    """Return a column in another type. Raises one of UNFIT where a value does not fit."""
+    found = values.cast(form)
+    found.validate(full=True)
+    return found

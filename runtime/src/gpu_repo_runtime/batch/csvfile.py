@@ -43,8 +43,7 @@ class CsvReader:
         if columns is not None and (self.header or self._begin):
             columns.check(file.name, self.header)
             place = {name: n for n, name in enumerate(self.header)}
-            own = columns.typed.columns if columns.typed else [columns.text]
-            self._own = {name: place[name] for name in own if name in place}
+            self._own = {name: place[name] for name in columns.own if name in place}
             self._kept_at = [place[name] for name in columns.kept.names]
             self._needed = sorted({*self._own.values(), *self._kept_at})
 
@@ -54,8 +53,7 @@ class CsvReader:
         self._begin = b"\n".join(self._lines)
         self._lines.clear()
         if isinstance(cells, str):
-            hint = ": its lines end with CR alone, convert them to LF" if "new-line" in cells else ""
-            raise BadInput(f"{self._file.name}: the header cannot be read: {cells}{hint}")
+            raise BadInput(f"{self._file.name}: the header cannot be read: {cells}")
         if not is_utf8("".join(cells)):
             raise BadInput(f"{self._file.name}: the header is not UTF-8: --encoding names another")
         return cells
@@ -118,12 +116,11 @@ class CsvReader:
     def _parsed_lines(self, block: bytes, ends: np.ndarray, first: int) -> Parsed:
         table = self._by_pyarrow(block, ends)
         if table is None:
-            self._lines.extend(block.removesuffix(b"\n").split(b"\n"))
-            return self._parsed([self._record() or ("", b"") for _ in ends], first)
+            return self._parsed(self._by_csv(block), first)
         cells = {n: table.column(str(n)).combine_chunks() for n in self._needed}
         rows = range(first, first + len(table))
         lines = cache(lambda: block.split(b"\n"))
-        return self._assembled(rows, cells, {}, lambda row: lines()[row - first])
+        return self._assembled(rows, cells, {}, lambda row: lines()[row - first].removesuffix(b"\r"))
 
     def _by_pyarrow(self, block: bytes, ends: np.ndarray) -> pa.Table | None:
         """Return the cells of lines without quotes, None where pyarrow does not read them as one record each."""
@@ -169,8 +166,8 @@ class CsvReader:
         assert self._columns
         if len(self._nulls):
             cells = {n: pc.if_else(pc.is_in(one, self._nulls), None, one) for n, one in cells.items()}
-        if self._columns.typed:
-            texts = {one.column for one in self._columns.typed.fields if one.kind == "text"}
+        if not self._columns.text:
+            texts = {one.column for one in self._columns.fields if one.kind == "text"}
             own = [cells[n] if name in texts else empty_as_null(cells[n]) for name, n in self._own.items()]
             inputs = pa.StructArray.from_arrays(own, list(self._own)) if own else pa.array([{}] * len(rows))
         else:

@@ -42,12 +42,8 @@ class Stopped(JobError):
         self.code = SIGNAL + signal
 
 
-_REFUSED = re.compile(
-    r"access.?denied|\b403\b|forbidden|no.?such.?bucket|invalid.?access.?key|signature.?does.?not.?match", re.IGNORECASE
-)
-# What somebody has called so says nothing about an error: a key may be part-403.
-_NAMED = re.compile(r"\b(key|bucket|file|path|object|directory|prefix) (\"[^\"]*\"|'[^']*')", re.IGNORECASE)
-
+# The codes of stores; a key or a bucket may be called nearly so.
+_REFUSED = re.compile(r"access_?denied|no_?such_?bucket|invalid_?access_?key|signature_?does_?not", re.IGNORECASE)
 _NO_SUCH_PLACE = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EROFS}
 MISTAKES = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, TypeError, ValueError)
 
@@ -58,7 +54,7 @@ def is_refused(error: OSError) -> bool:
 
     A token that has expired is another matter, the next process gets a new one.
     """
-    said = _NAMED.sub(r"\1", str(error.strerror or error))
+    said = str(error.strerror or error)
     named = isinstance(error, PermissionError) or error.errno in _NO_SUCH_PLACE or bool(_REFUSED.search(said))
     return named and "expired" not in said.lower()
 

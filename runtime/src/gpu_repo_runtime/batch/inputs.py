@@ -199,36 +199,25 @@ def _without_results(infos: list[fs.FileInfo], base: str, output: str | None) ->
 
 
 def _walk(folder: str) -> list[str]:
-    """Return the paths of all files under a folder. A link that leads to a folder around it is not followed."""
+    """Return the paths of all files under a folder, those behind links too."""
 
     def fail(error: OSError) -> None:
         raise error
 
-    found = []
-    for path, folders, files in os.walk(folder, onerror=fail, followlinks=True):
-        around = os.path.realpath(path) + "/"
-        folders[:] = [f for f in folders if not around.startswith(os.path.realpath(f"{path}/{f}").rstrip("/") + "/")]
-        found += [f"{path.rstrip('/')}/{name}" for name in files]
-    return found
+    walk = os.walk(folder, onerror=fail, followlinks=True)
+    return [f"{path.rstrip('/')}/{name}" for path, _, files in walk for name in files]
 
 
 class Watch:
-    """The files as they were when they were found or first read."""
+    """The files as they were when they were found, and in a store when they were first looked at."""
 
     def __init__(self) -> None:
         self._seen: dict[str, State] = {}
 
-    def begin(self, file: InputFile) -> None:
-        """Note how a file is before it is read. Raises BadConfiguration when it has changed since it was found."""
-        if state := _state(file):
-            found: State = {"size": file.size, "time": file.modified}
-            _compare(file, {key: found.get(key, value) for key, value in state.items()}, state)
-            self._seen[file.path] = state
-
     def check(self, files: Iterable[InputFile]) -> None:
-        """Raise BadConfiguration when one of the files that were read is not as it was."""
+        """Raise BadConfiguration when one of the files has changed."""
         with ThreadPoolExecutor(READERS) as pool:
-            list(pool.map(self._check, [file for file in files if file.path in self._seen]))
+            list(pool.map(self._check, files))
 
     def versions(self, files: Iterable[InputFile]) -> dict[str, str]:
         """Return what an object store calls this version of the files; a disk has none."""
@@ -239,13 +228,11 @@ class Watch:
         now = _state(file)
         if now is None:
             raise BadConfiguration(f"{file.name} was there at the start and is gone now; {_ADVICE}")
-        _compare(file, self._seen[file.path], now)
-
-
-def _compare(file: InputFile, before: State, now: State) -> None:
-    changes = [f"its {key} was {one}, now {now.get(key)}" for key, one in before.items() if now.get(key) != one]
-    if changes:
-        raise BadConfiguration(f"{file.name} has changed during the run: {', '.join(changes)}; {_ADVICE}")
+        found: State = {"size": file.size, "time": file.modified}
+        before = self._seen.setdefault(file.path, {key: found.get(key, one) for key, one in now.items()})
+        changes = [f"its {key} was {one}, now {now.get(key)}" for key, one in before.items() if now.get(key) != one]
+        if changes:
+            raise BadConfiguration(f"{file.name} has changed during the run: {', '.join(changes)}; {_ADVICE}")
 
 
 def _state(file: InputFile) -> State | None:

@@ -1,11 +1,11 @@
 """The whole job of one worker: plan, model, parts, and the end when nothing is missing."""
 
-import contextlib
 import gc
 import importlib
 import traceback
 from argparse import Namespace
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from .. import device, weights
@@ -19,10 +19,10 @@ from .messages import one_line, say
 from .options import parameters_of
 from .output import FinishedElsewhere, Output
 from .parts import FILE, INPUT, ROW
-from .plan import Plan, code_fingerprint, weights_fingerprint
+from .plan import Plan, code_fingerprint
 from .predicting import Predictor
 from .progress import Progress
-from .publishing import RunRecord, check_ours, missing_parts, provenance, publish
+from .publishing import check_ours, missing_parts, provenance, publish
 from .reading import first_rows
 from .run import Run
 from .schema import find_columns
@@ -40,10 +40,16 @@ def run_job(options: Namespace, arguments: Sequence[str]) -> int:
         if output.is_complete:
             say(f"{options.output} is complete already; nothing to do")
             return DONE
+        progress = Progress(device_name)
         try:
-            _work(options, arguments, output, plan, predictor, stop, device_name)
+            Run(plan, output, options.shard, predictor, progress)(stop, options.max_bad)
         except FinishedElsewhere:
             say("another worker has finished the same output")
+            return DONE
+        finally:
+            progress.close()
+        with suppress(FinishedElsewhere):
+            _complete(output, plan, options, arguments, device_name)
         return DONE
 
 
@@ -65,7 +71,7 @@ def _prepare(options: Namespace) -> tuple[Output, Plan, Predictor, str]:
     load_model(interface.model, device_name)
     # Objects that are loaded by now stay: the garbage collector need not walk through them again and again.
     gc.freeze()
-    caller = Caller(interface, columns, parameters, options.limits.row_size)
+    caller = Caller(interface, columns, parameters)
     predictor = Predictor(caller, device_name, options.batch_size, [*RESERVED, *columns.kept.names])
     plan = Plan(
         files,
@@ -76,7 +82,7 @@ def _prepare(options: Namespace) -> tuple[Output, Plan, Predictor, str]:
         predictor.schema,
         code_fingerprint(options.package),
         parameters,
-        weights_fingerprint(options.package, weights.digest(interface.model)),
+        weights.digest(interface.model),
         options.limit,
     )
     output.prepare()
@@ -130,43 +136,7 @@ def load_model(model: Any, device_name: str) -> None:
         raise BadConfiguration(f"the model cannot be loaded: {one_line(error)}{hint}") from error
 
 
-def _work(
-    options: Namespace,
-    arguments: Sequence[str],
-    output: Output,
-    plan: Plan,
-    predictor: Predictor,
-    stop: Stop,
-    device_name: str,
-) -> None:
-    shard = options.shard
-    name = f"{shard.index}/{shard.count}" + (f".{shard.worker}/{shard.workers}" if shard.workers > 1 else "")
-    record = RunRecord(output, options.package, arguments, device_name, name)
-    progress = Progress(device_name)
-    code = JobError.code
-    try:
-        run = Run(plan, output, shard, predictor, progress)
-        if run.found:
-            say(f"resuming: {run.found} parts are done")
-        run(stop, options.max_bad)
-        code = DONE
-    except (JobError, FinishedElsewhere) as error:
-        code = error.code
-        raise
-    finally:
-        progress.close(code == DONE)
-        say(progress.line())
-        with contextlib.suppress(FinishedElsewhere, OSError):
-            record.end(code, progress.rows)
-    try:
-        _complete(options, output, plan, name, record)
-    except JobError as error:
-        with contextlib.suppress(OSError):
-            record.end(error.code, progress.rows)
-        raise
-
-
-def _complete(options: Namespace, output: Output, plan: Plan, name: str, record: RunRecord) -> None:
+def _complete(output: Output, plan: Plan, options: Namespace, arguments: Sequence[str], device_name: str) -> None:
     """Publish the result when nothing is missing."""
     records = output.records()
     missing = missing_parts(records, plan.units)
@@ -175,11 +145,9 @@ def _complete(options: Namespace, output: Output, plan: Plan, name: str, record:
     if missing and options.shard.is_alone:
         raise JobError(f"{missing[0]} is lost, start again: does another program write to {options.output}?")
     if missing:
-        say(f"shard {name} is done; {len(missing)} parts or more are missing from others, {LEFT_TO_OTHERS}")
+        say(f"shard {options.shard} is done; {len(missing)} parts or more are missing from others, {LEFT_TO_OTHERS}")
         return
-    try:
-        counts = publish(output, records, provenance(output, record.content), options.max_bad)
-    except FinishedElsewhere:
-        return
+    story = provenance(options, arguments, plan, device_name)
+    counts = publish(output, records, story, options.max_bad)
     bad = f", {counts['bad']:,} bad ones left out" if counts["bad"] else ""
     say(f"complete: {counts['written']:,} of {counts['written'] + counts['bad']:,} rows in {options.output}/data{bad}")

@@ -8,8 +8,6 @@ from ..words import words_of
 
 # Up to the last @ before the path. A password may hold a slash that nobody escaped; a port is not one.
 _PASSWORD = re.compile(r"(\w://[^/@:\s]*:)(?:[^/\s]*|(?!\d+/)\S*)@")
-# What moves the cursor, colours, turns the direction of writing or ends a line: an input may hold it in its names.
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
 
 def masked(text: str) -> str:
@@ -17,14 +15,9 @@ def masked(text: str) -> str:
     return _PASSWORD.sub(r"\1***@", text)
 
 
-def shown(text: str) -> str:
-    """Return the text as one line for a terminal and a log: no password, and control characters as \\x1b."""
-    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), masked(text))
-
-
 def say(text: str) -> None:
     """Write a line for people to the standard error output, above a bar if there is one."""
-    line = f"job: {shown(text)}"
+    line = f"job: {masked(text)}"
     # The reader of the output may have gone; that is no reason to end the job.
     with contextlib.suppress(OSError, ValueError):
         # Only a bar that is there has to make room.

@@ -22,17 +22,13 @@ GIVE_UP = (BAD_CONFIGURATION, BAD_INPUT)
 # What tells a process that it is one of several, which another scheduler may have set on the node.
 OTHERS = ("JOB_COMPLETION_INDEX", "JOB_COMPLETIONS", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 THREADS = ("OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
-HINT = (
-    'Ray is not installed here: write "gpu-repo-runtime[ray]" among the dependencies in pyproject.toml, '
-    "then scripts/lock and scripts/setup"
-)
+HINT = 'Ray is not installed here: add "gpu-repo-runtime[ray]" to the dependencies, then scripts/lock and scripts/setup'
 
 
 def run_on(address: str, package: str, arguments: Sequence[str], device: str, workers: int | None, grace: float) -> int:
-    """Run the job on the cluster at ray://HOST:PORT, or on the one that this machine is in ("ray").
+    """Run the job on the cluster at ray://HOST:PORT, or on this machine's ("ray"), and return its exit code.
 
-    Returns the exit code for all workers. Raises JobError when there is no cluster, or no GPU that was requested,
-    Stopped when a signal comes.
+    Raises JobError when there is no cluster, or no GPU that was requested, Stopped when a signal comes.
     """
     with Stop(grace) as stop:
         with stop.at_once("the job waited for a Ray cluster"):
@@ -65,9 +61,7 @@ def run_on(address: str, package: str, arguments: Sequence[str], device: str, wo
 
 def _connected(address: str) -> Any:
     if address != "ray" and not address.startswith("ray://"):
-        raise BadConfiguration(
-            f"--ray-address {address}: write ray://HOST:PORT, or ray for the cluster of this machine"
-        )
+        raise BadConfiguration(f"--ray-address {address}: write ray://HOST:PORT, or ray for this machine's cluster")
     try:
         import ray
     except ImportError:
@@ -155,10 +149,7 @@ def _worker(package: str, arguments: Sequence[str], own: Mapping[str, str], grac
     import subprocess
 
     others = {name: value for name, value in os.environ.items() if name not in OTHERS}
-    paths = [
-        *filter(os.path.isdir, own["PYTHONPATH"].split(os.pathsep)),
-        *others.get("PYTHONPATH", "").split(os.pathsep),
-    ]
+    paths = [*filter(os.path.isdir, own["PYTHONPATH"].split(os.pathsep)), others.get("PYTHONPATH", "")]
     environment = others | {**own, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "JOB_PARENT": str(os.getpid())}
     command = [sys.executable, "-m", "gpu_repo_runtime.batch", package, *arguments]
     process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)

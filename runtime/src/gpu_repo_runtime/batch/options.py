@@ -92,6 +92,11 @@ def names(text: str) -> list[str]:
     return found
 
 
+def nulls(text: str) -> list[str]:
+    """Return words for no value; none at all is the empty text."""
+    return names(text) or [""]
+
+
 def column_types(text: str) -> dict[str, pa.DataType]:
     """Return the types of columns, written as score=double,zip=string."""
     pairs = [part.rpartition("=") for part in text.split(",") if part]
@@ -134,14 +139,13 @@ def parameters_of(interface: Interface, options: Sequence[str]) -> Any:
     adapter: TypeAdapter[Any] = TypeAdapter(interface.parameters)
     known = list(adapter.json_schema(mode="validation").get("properties", {}))
     texts: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for option in options:
-        name, mark, texts[name] = option.partition("=")
-        if not mark:
-            raise BadConfiguration(f"--parameter {option}: write NAME=VALUE")
-        if known and name not in known:
-            raise BadConfiguration(f"--parameter {option}: {shown(interface.parameters)} has {', '.join(known)}")
-    values = dict(texts)
-    for name, text in texts.items():
+        name, mark, text = option.partition("=")
+        if not mark or (known and name not in known):
+            own = f"{shown(interface.parameters)} has {', '.join(known)}"
+            raise BadConfiguration(f"--parameter {option}: write NAME=VALUE; {own}")
+        texts[name] = values[name] = text
         with suppress(ValueError):
             values[name] = json.loads(text)
     with suppress(ValidationError):

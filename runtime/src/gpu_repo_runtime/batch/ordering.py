@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .columns import InputColumns
+from .columns import Columns
 from .parquet import as_json
 from .parts import FILE, INPUT, ROW, BadRow, Part
 
@@ -31,14 +31,14 @@ class Sorted:
     is_text: bool = True
 
     @classmethod
-    def of(cls, part: Part, typed: InputColumns | None = None) -> "Sorted":
+    def of(cls, part: Part, columns: Columns) -> "Sorted":
         """Return the part with its longest texts first: if memory does not suffice it shows at once."""
         inputs = part.inputs
-        lengths = _lengths(inputs, typed) if typed else estimate(inputs)
+        lengths = estimate(inputs) if pa.types.is_string(inputs.type) else _lengths(inputs, columns)
         order = np.argsort(-lengths, kind="stable")  # stable, so that each run makes the same batches
         is_sorted = bool(np.all(np.diff(order) > 0))
         ordered = inputs if is_sorted else inputs.take(pa.array(order))
-        return cls(part, ordered, lengths[order], order, is_text=typed is None)
+        return cls(part, ordered, lengths[order], order, is_text=bool(columns.text))
 
     def some(self, begin: int, end: int) -> list[str] | pa.Array:
         """Return the texts from one place in their order to another, or what the inputs there are made of."""
@@ -78,11 +78,9 @@ def _as_raw(value: pa.Scalar) -> bytes | None:
     return str(value.as_py()).encode()
 
 
-def _lengths(values: pa.Array, typed: InputColumns) -> np.ndarray:
+def _lengths(values: pa.Array, columns: Columns) -> np.ndarray:
     """Return (values,) int64: about how long the texts and lists of inputs are; zeros where they have none."""
-    if pa.types.is_string(values.type):
-        return estimate(values)
-    texts = {field.column for field in typed.fields if field.kind in ("text", "nested", "other")}
+    texts = {field.column for field in columns.fields if field.kind in ("text", "nested", "other")}
     fields = [field.name for field in values.type if pa.types.is_string(field.type) and field.name in texts]
     lengths = [estimate(values.field(name).fill_null("")) for name in fields]
     lists = [pc.list_value_length(values.field(one.name)) for one in values.type if pa.types.is_list(one.type)]

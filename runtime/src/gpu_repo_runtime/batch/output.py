@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import shutil
 import uuid
 from collections import Counter
@@ -24,10 +25,7 @@ from .parts import READERS, Part
 
 DATA, WAITING, TEMPORARY, QUARANTINE, SUCCESS = "data", "_parts", "_tmp", "_quarantine", "_SUCCESS"
 _KEY = b"job"
-_RARE = ("versions", "cause", "quarantine")
-_QUARANTINED = pa.schema(
-    [("file", pa.string()), ("row", pa.int64()), ("count", pa.int64()), ("reason", pa.string()), ("raw", pa.binary())]
-)
+_QUARANTINED = pa.schema([("file", pa.string()), ("row", pa.int64()), ("reason", pa.string()), ("raw", pa.binary())])
 
 
 class FinishedElsewhere(Exception):
@@ -63,7 +61,7 @@ class Record:
 
     def as_dict(self) -> dict[str, Any]:
         """Return what the footer and the manifest contain."""
-        return {key: value for key, value in vars(self).items() if key != "size" and (value or key not in _RARE)}
+        return {key: value for key, value in vars(self).items() if key != "size"}
 
 
 class Output:
@@ -102,8 +100,6 @@ class Output:
 
     def has(self, name: str) -> bool:
         """Tell whether there is a file."""
-        if self._local:
-            return os.path.exists(f"{self._root}/{name}")
         return bool(self._fs.get_file_info(f"{self._root}/{name}").type == fs.FileType.File)
 
     def read(self, name: str) -> bytes | None:
@@ -114,12 +110,6 @@ class Output:
                 return content
         except (FileNotFoundError, NotADirectoryError):
             return None
-
-    def read_all(self, folder: str) -> list[bytes]:
-        """Return the content of the files of a folder, in the order of their names."""
-        with ThreadPoolExecutor(READERS) as pool:
-            found = pool.map(self.read, [f"{folder}/{name}" for name in sorted(self.sizes(folder))])
-            return [content for content in found if content is not None]
 
     def write(self, name: str, content: bytes | pa.Buffer) -> None:
         """Write a file: it appears whole or not at all. Raises FinishedElsewhere."""
@@ -184,13 +174,13 @@ class Output:
         kept: the columns that bad rows are written with, None to leave them out. versions: the ETags of the part's
         files, where a store has them.
         """
-        reasons = Counter(_stored(reason) for one in part.bad for reason in [one.reason] * one.count)
+        reasons = Counter(_stored(one.reason) for one in part.bad)
         record = Record(
             unit=part.unit,
             index=part.index,
             rows=part.rows,
             written=len(table),
-            bad=sum(one.count for one in part.bad),
+            bad=len(part.bad),
             last=part.last,
             files=[file.name for file in part.files],
             versions=versions,
@@ -244,10 +234,9 @@ def to_json(value: Any) -> bytes:
     return (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode()
 
 
-def _numbers(name: str) -> tuple[int, int] | tuple[()]:
-    words = name.removesuffix(".parquet").split("-")
-    is_part = len(words) == 3 and words[0] == "part" and name.endswith(".parquet")
-    return (int(words[1]), int(words[2])) if is_part and words[1].isdecimal() and words[2].isdecimal() else ()
+def _numbers(name: str) -> tuple[int, ...]:
+    found = re.fullmatch(r"part-(\d+)-(\d+)\.parquet", name)
+    return tuple(map(int, found.groups())) if found else ()
 
 
 def as_bytes(table: pa.Table) -> pa.Buffer:

@@ -1,21 +1,19 @@
 """Reader of Parquet files: their rows in the types of the plan, and the bad rows."""
 
-import base64
-import json
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import types
+from pydantic_core import to_json
 
-from .columns import Columns, cast
+from .columns import Columns, Fitted, as_type, fitted
 from .exits import BadInput
-from .parts import INPUT, ROW, BadRow, InputFile, Limits, Parsed, Piece
-from .text import BROKEN, damage_of
+from .parts import BadRow, InputFile, Limits, Parsed, Piece
+from .text import BROKEN, assembled, damage_of
 
 # How much of a row group is in memory at once while it is read.
 READ_ROWS = 16_384
@@ -47,7 +45,7 @@ class ParquetReader:
         self._groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
 
     def _check_text(self) -> None:
-        if self._columns.typed:
+        if not self._columns.text:
             return
         form = self._source.schema_arrow.field(self._columns.text).type
         form = form.value_type if types.is_dictionary(form) else form
@@ -61,11 +59,11 @@ class ParquetReader:
         at_once = min(READ_BYTES, self._limits.size)
         for number, mean in enumerate(self._mean_bytes()):
             rows = max(1, min(READ_ROWS, self._limits.rows, int(at_once / mean)))
-            group = _RowGroup(self._source.iter_batches(rows, [number], self._names, use_threads=False))
+            batches = enumerate(self._source.iter_batches(rows, [number], self._names, use_threads=False))
             end = row + self._groups[number].num_rows
             for place, begin in enumerate(range(row, end, rows)):
                 count = min(rows, end - begin)
-                load = partial(self._load, group, place, begin, count)
+                load = partial(self._load, batches, place, begin, count)
                 yield Piece(begin, count, count * mean, (begin + count) / total, load)
             row = end
 
@@ -86,33 +84,37 @@ class ParquetReader:
                     raise
         return means
 
-    def _load(self, group: "_RowGroup", place: int, row: int, count: int) -> Parsed:
+    def _load(self, batches: Iterator[tuple[int, pa.RecordBatch]], place: int, row: int, count: int) -> Parsed:
+        """Return the rows of a batch. Those before it that were not read yet are passed over."""
         try:
-            table = pa.Table.from_batches([group.read(place)])
+            batch = next((one for number, one in batches if number == place), None)
+            if batch is None:
+                raise pa.ArrowInvalid("the rows before these are damaged")
         except BROKEN as error:
             if not self._file.blames(error):
                 raise
             reason = f"the row group cannot be read: {' '.join(str(error).split())}"
-            return None, [BadRow(row, reason, count)]
-        if len(table) != count:
-            raise BadInput(f"{self._file.name}: pyarrow returned {len(table)} rows for {count} from row {row} on")
-        return _typed(table, row, self._columns)
+            return None, [BadRow(one, reason) for one in range(row, row + count)]
+        if len(batch) != count:
+            raise BadInput(f"{self._file.name}: pyarrow returned {len(batch)} rows for {count} from row {row} on")
+        return self._typed(pa.Table.from_batches([batch]), row)
 
-
-class _RowGroup:
-    """The batches of a row group, which can be read in their order only."""
-
-    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
-        self._batches, self._read = batches, 0
-
-    def read(self, place: int) -> pa.RecordBatch:
-        """Return a batch; those before it that were not read yet are passed over."""
-        for _ in range(self._read, place):
-            next(self._batches, None)
-        self._read = place + 1
-        if found := next(self._batches, None):
-            return found
-        raise pa.ArrowInvalid("what comes before these rows is damaged")
+    def _typed(self, table: pa.Table, first: int) -> Parsed:
+        """Return rows in the types of the plan."""
+        columns, kept = self._columns, self._columns.kept
+        if not columns.text:
+            own = [field for field in columns.types if field.name in table.column_names]
+            found = [_column(table, field) for field in own]
+            reasons = {place: why for _, bad in found for place, why in bad.items()}
+            arrays, names = [array for array, _ in found], [field.name for field in own]
+            inputs = pa.StructArray.from_arrays(arrays, names) if own else pa.array([{}] * len(table))
+        else:
+            inputs, reasons = _column(table, pa.field(columns.text, pa.string()))
+            missing = np.flatnonzero(inputs.is_null().to_numpy(zero_copy_only=False)).tolist()
+            reasons = dict.fromkeys(missing, f"no value in column {columns.text!r}") | reasons
+        more = [_column(table, field) for field in kept]
+        own_rows = partial(assembled, range(first, first + len(table)), inputs, more, kept, {}, reasons)
+        return own_rows(lambda row: as_json(table.slice(row - first, 1)))
 
 
 def _is_in(path: str, names: set[str]) -> bool:
@@ -121,45 +123,12 @@ def _is_in(path: str, names: set[str]) -> bool:
     return any(".".join(words[:count]) in names for count in range(1, len(words) + 1))
 
 
-def _typed(table: pa.Table, first: int, columns: Columns) -> Parsed:
-    """Return rows in the types of the plan. Model columns of other types than text stay as they are in the file."""
-    kept = columns.kept
-    if columns.typed:
-        own = [name for name in columns.typed.columns if name in table.column_names]
-        inputs = table.select(own).to_struct_array() if own else pa.array([{}] * len(table))
-        there = columns.inputs.names
-        form = pa.struct([columns.inputs.field(n) if n in there else table.schema.field(n) for n in own])
-    else:
-        inputs, form = table[columns.text], pa.string()
-    whole = pa.table([inputs, *(table[name] for name in kept.names)], names=[INPUT, *kept.names])
-    found, reasons = cast(whole, pa.schema([pa.field(INPUT, form), *kept]))
-    rows = np.delete(np.arange(first, first + len(table)), list(reasons))
-    found = found.add_column(0, ROW, pa.array(rows, pa.int64()))
-    bad = dict(zip((first + n for n in reasons), reasons.values(), strict=True))
-    if not columns.typed and found[INPUT].null_count:
-        missing = found[INPUT].is_null().to_numpy()
-        bad |= dict.fromkeys(found[ROW].to_numpy()[missing].tolist(), f"no value in column {columns.text!r}")
-        found = found.filter(pa.array(~missing))
-    return found, [_bad_row(row, bad[row], table.slice(row - first, 1), kept) for row in sorted(bad)]
-
-
-def _bad_row(number: int, why: str, row: pa.Table, kept: pa.Schema) -> BadRow:
-    values = {}
-    for field in kept:
-        with suppress(pa.ArrowException, UnicodeDecodeError):
-            [values[field.name]] = row[field.name].cast(field.type).to_pylist()
-    return BadRow(number, why, raw=as_json(row), kept=values)
+def _column(table: pa.Table, field: pa.Field) -> Fitted:
+    return fitted(table[field.name].combine_chunks(), field, as_type)
 
 
 def as_json(row: pa.Table) -> bytes | None:
-    """Return the columns of a row as JSON, None for values that JSON does not have."""
-    try:
-        texts = [one.cast(pa.string()) if types.is_temporal(one.type) else one for one in row.columns]
-        [found] = pa.table(texts, row.column_names).to_pylist()
-        return json.dumps(found, ensure_ascii=False, default=_in_json).encode()
-    except (ValueError, TypeError, OverflowError, pa.ArrowException):
-        return None
-
-
-def _in_json(value: Any) -> str:
-    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
+    """Return the columns of a row as JSON, None for values that Python does not have."""
+    with suppress(ValueError, OverflowError, pa.ArrowException):
+        return to_json(row.to_pylist()[0], bytes_mode="base64", inf_nan_mode="constants")
+    return None

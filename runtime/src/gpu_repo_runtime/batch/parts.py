@@ -1,7 +1,7 @@
 """What is read, computed and written together: a part, which is a run of rows of the files of a unit; and its files."""
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -95,24 +95,17 @@ class Limits:
 
 @dataclass(frozen=True)
 class BadRow:
-    """A row without a result; `count` rows from there share the reason. uncounted: it stands for an unknown number.
+    """A row without a result. uncounted: it stands for an unknown number of rows, those behind damage.
 
     kept: its values of kept columns, as far as they could be read.
     """
 
     row: int
     reason: str
-    count: int = 1
     uncounted: bool = False
     raw: bytes | None = None
     file: str = ""
     kept: dict[str, Any] = field(default_factory=dict)
-
-    def within(self, begin: int, end: int, file: InputFile) -> "BadRow":
-        """Return the rows from `begin` to `end` of it, with the name of their file."""
-        first = max(self.row, begin)
-        count = min(self.row + self.count, end) - first
-        return replace(self, row=first, count=count, file=file.name)
 
 
 # The good rows (row, input, kept columns), None where they were not read, and the bad ones.
@@ -180,6 +173,10 @@ class Shard:
     count: int = 1
     worker: int = 0
     workers: int = 1
+
+    def __str__(self) -> str:
+        own = f".{self.worker}/{self.workers}" if self.workers > 1 else ""
+        return f"{self.index}/{self.count}{own}"
 
     @property
     def is_alone(self) -> bool:

@@ -27,19 +27,16 @@ LEAST_UNITS = 8
 BYTES_OF_A_ROW = 32
 # How many times larger the content of a compressed file may be.
 COMPRESSION = 10
-_NO_OPTIONS = {"code": "the code has changed", "weights": "the weights, or other files next to model.py, have changed"}
+_NO_OPTIONS = {"code": "the code, or a file next to it, has changed", "weights": "the weights have changed"}
 # What tools leave beside code.
 _LEFT_BY_TOOLS = ("__pycache__", ".egg-info", ".dist-info", ".pyc")
 
 
 def code_fingerprint(package: str) -> str:
-    """Return the SHA-256 of all Python files of the owner's packages and of the runtime."""
-    own, runtime = own_files(package), _files_below(Path(__file__).resolve().parent.parent)
-    digest = hashlib.sha256()
-    for name, path in [*own.items(), *runtime.items()]:
-        if path.suffix == ".py":
-            digest.update(f"{name}\0".encode() + path.read_bytes() + b"\0")
-    return digest.hexdigest()
+    """Return the SHA-256 of all files of the owner's packages, and of the Python files of the runtime."""
+    runtime = _files_below(Path(__file__).resolve().parent.parent)
+    files = [*own_files(package).items(), *(one for one in runtime.items() if one[1].suffix == ".py")]
+    return hashlib.sha256("".join(f"{name}\0{checksum_of(path)}\0" for name, path in files).encode()).hexdigest()
 
 
 def own_files(package: str) -> dict[str, Path]:
@@ -56,17 +53,6 @@ def _files_below(folder: Path) -> dict[str, Path]:
         for name, path in found.items()
         if not any(part.startswith(".") or part.endswith(_LEFT_BY_TOOLS) for part in name.parts)
     }
-
-
-def data_files(package: str) -> dict[str, str]:
-    """Return the SHA-256 of the files of the owner's packages that are not Python."""
-    return {name: checksum_of(path) for name, path in own_files(package).items() if path.suffix != ".py"}
-
-
-def weights_fingerprint(package: str, locked: str) -> str:
-    """Return what stands for the weights of the lock, whose digest is given, and for the files beside model.py."""
-    beside = data_files(package)
-    return hashlib.sha256(json.dumps([locked, beside]).encode()).hexdigest() if beside else locked
 
 
 def checksum_of(path: Path) -> str:
@@ -110,12 +96,8 @@ def _fit_together(one: InputFile, other: InputFile, columns: Columns) -> bool:
     """Tell whether two files are read alike and their rows mean the same to the model."""
     if one.format != other.format or one.most is not None or other.most is not None:
         return False
-    typed = columns.typed
-    if typed and one.format == "parquet" and not set(typed.columns) <= set(typed.required) & set(columns.inputs.names):
-        # A column that one of them lacks has its default there, and columns of several types stay apart.
-        return False
-    # Addresses are relative to the data file.
-    return not (typed and typed.files) or PurePosixPath(one.path).parent == PurePosixPath(other.path).parent
+    # A column that one of them lacks has its default there.
+    return one.format != "parquet" or columns.names == columns.required
 
 
 @dataclass(frozen=True)
@@ -140,12 +122,9 @@ class Plan:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the plan as it is written beside the output."""
-        typed = self.columns.typed
         optional = {
             **asdict(self.files[0].dialect),
-            "columns": typed and [(field.key, field.column) for field in typed.fields],
-            "files_of": typed and sorted(typed.files),
-            "root": typed and typed.root,
+            "columns": [(field.key, field.column) for field in self.columns.fields],
             "parameters": to_jsonable_python(self.parameters),
             "weights": self.weights,
             "limit": self.limit,

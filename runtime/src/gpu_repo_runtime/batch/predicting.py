@@ -6,9 +6,8 @@ from typing import Any
 
 from .. import device
 from ..inputs import InvalidInput
-from .answers import Outcome, to_table
+from .answers import Outcome
 from .calling import Caller
-from .columns import UNFIT
 from .exits import BadConfiguration, JobError
 from .messages import one_line
 from .ordering import Sorted
@@ -30,8 +29,6 @@ class BatchSize:
 
     def of(self, length: int) -> int:
         """Return how many texts that are up to `length` long go into a batch."""
-        if not self._limits:
-            return self.wanted
         step = length.bit_length()
         return min([size for limit, size in self._limits.items() if limit <= step], default=self.wanted)
 
@@ -56,18 +53,13 @@ class Predictor:
         self._caller = caller
         self._device = device_name
         try:
-            answers, self.schema = caller.schema(names)
+            self.schema = caller.schema(names)
         except BadConfiguration:
             raise
         except BaseException as error:
             if device.is_device_lost(error) or device.is_out_of_memory(error):
                 raise JobError(f"the model fails on its own examples: {one_line(error)}") from error
             raise BadConfiguration(f"the model fails on its own examples: {one_line(error)}") from error
-        try:
-            to_table(answers, self.schema)
-        except UNFIT as error:
-            text = "the model's answers to its own examples do not fit one column"
-            raise BadConfiguration(f"{text}: {one_line(error)}") from error
 
     def run(self, rows: Sorted, stop: Stop, done: Callable[[int], None]) -> Outcome:
         """Return what the model says of a part.
@@ -83,14 +75,14 @@ class Predictor:
             self._predict(rows, range(position, position + size), outcome)
             position += size
             done(size)
-        outcome.convert()
         self._check_model(count, len(outcome.bad))
         return outcome
 
     def _predict(self, rows: Sorted, batch: range, outcome: Outcome) -> None:
         """Add the results of some of the texts; a batch that fails is halved until the texts that fail are alone."""
         inputs, refused = self._caller.inputs(rows.part, rows.some(batch.start, batch.stop))
-        left = _left_by(refused, batch, outcome) if refused else batch
+        outcome.bad |= {batch[place]: reason for place, reason in refused.items()}
+        left = [position for place, position in enumerate(batch) if place not in refused] if refused else batch
         if len(left):
             self._predict_inputs(rows, inputs, left, outcome)
 
@@ -98,7 +90,7 @@ class Predictor:
         memory = False
         try:
             # A copy: what the model does to its list must not reach the halves of a batch that fails.
-            answers, unfit = self._caller.answers(inputs[:])
+            table, unfit = self._caller.answers(inputs[:])
         except BadConfiguration:
             raise
         except InvalidInput as error:
@@ -110,7 +102,8 @@ class Predictor:
             memory = device.is_out_of_memory(error)
             reason = f"memory ran out for this row alone: {one_line(error)}" if memory else one_line(error)
         else:
-            outcome.add(_left_by(unfit, batch, outcome) if unfit else batch, answers)
+            outcome.tables.append(table)
+            outcome.bad |= {batch[place]: reason for place, reason in unfit.items()}
             return
         # Outside of the except block, where the error no longer holds on to the memory of the failed batch.
         if memory:
@@ -127,12 +120,6 @@ class Predictor:
         """Raise JobError when it is the model that fails and not the rows."""
         if rows and bad == rows:
             try:
-                self._caller.raw(self._caller.examples())
+                self._caller.answers_to_examples()
             except BaseException as error:
                 raise JobError(f"the model fails on its own examples now: {one_line(error)}") from error
-
-
-def _left_by(reasons: dict[int, str], batch: Sequence[int], outcome: Outcome) -> Sequence[int]:
-    """Return the positions of a batch without those that are bad rows: their place in it -> why."""
-    outcome.bad |= {batch[place]: reason for place, reason in reasons.items()}
-    return [position for place, position in enumerate(batch) if place not in reasons]

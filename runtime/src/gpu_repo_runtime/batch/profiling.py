@@ -92,7 +92,7 @@ def _enough(rows: list[Sorted], size: int, columns: Columns) -> list[Sorted]:
     largest = max(rows, key=lambda one: len(one.order))
     repeated = replace(largest.part, bad=[])
     repeated.set(pa.concat_tables([largest.part.table] * -(-size // len(largest.order))))
-    return [Sorted.of(repeated, columns.typed)]
+    return [Sorted.of(repeated, columns)]
 
 
 def _print(seconds: dict[str, float], sizes: str, operators: str, count: int) -> None:

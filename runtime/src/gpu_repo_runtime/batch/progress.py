@@ -44,14 +44,16 @@ class Progress:
         total, rate = self._total(), max(self.rows, 1e-9) / max(1e-9, time.monotonic() - self._start)
         left = time.strftime("%H:%M:%S", time.gmtime((total - self.rows) / rate)) if total > self.rows else ""
         rest = f" of about {total:,}, {left} left" if left else ""
-        return f"{self.rows:,} rows{rest}, {rate:,.0f} rows/s, {self._details()}"
+        done = f"{self.rows:,} row{'s' * (self.rows != 1)}{rest}"
+        return ", ".join(filter(None, [done, f"{rate:,.0f} rows/s", self._details()]))
 
-    def close(self, done: bool) -> None:
-        """Take the bar away."""
+    def close(self) -> None:
+        """Take the bar away, and write the state."""
         if self._bar is not None:
-            self._bar.total = self.rows if done else self._bar.total
+            self._bar.total = self.rows if self.share == 1 else self._bar.total
             self._bar.refresh()
             self._bar.close()
+        say(self.line())
 
     def _total(self) -> int:
         """Return the rows of this start, guessed from those so far; 0 while nothing is through."""
@@ -60,4 +62,4 @@ class Progress:
     def _details(self) -> str:
         memory = device.memory(self._device)
         used = [f"GPU {memory.used / 2**30:.1f} of {memory.total / 2**30:.0f} GiB"] if memory else []
-        return ", ".join([f"batch {self.batch_size}", *([f"bad {self.bad}"] if self.bad else []), *used])
+        return ", ".join([f"{name} {n}" for name, n in (("batch", self.batch_size), ("bad", self.bad)) if n] + used)

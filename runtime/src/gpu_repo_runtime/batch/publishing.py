@@ -6,11 +6,11 @@ import os
 import platform
 import shlex
 import subprocess
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -18,16 +18,12 @@ from typing import Any
 from .. import device
 from ..weights import WeightsError, locked
 from .exits import BadConfiguration, BadInput
-from .inputs import PLAN
 from .messages import masked
 from .output import DATA, QUARANTINE, SUCCESS, TEMPORARY, WAITING, Output, Record, part_name, to_json
 from .parts import READERS, InputFile
-from .plan import checksum_of, code_fingerprint, data_files, folder_of
+from .plan import Plan, checksum_of, folder_of
 
 Records = dict[tuple[int, int], Record]
-RUNS = "_runs"
-_OF_THE_LAST_RUN = ("command", "folder", "code", "image", "packages", "locks", "weights", "device")
-_OF_EACH_RUN = {"start", "end", "exit_code", "rows", "shard", "command", "device", "code"}
 
 
 def missing_parts(records: Records, units: Sequence[Sequence[InputFile]]) -> list[str]:
@@ -72,7 +68,6 @@ def publish(output: Output, records: Records, provenance: dict[str, Any], max_ba
 def _judge(rows: int, bad: int, max_bad: float, causes: Counter[str]) -> None:
     """Raise BadInput when more than a share of all rows is bad. causes: why, and of how many rows."""
     if rows and bad > max_bad * rows:
-        # Parts of an older version name none.
         most = "".join(f"; most often ({count:,}): {cause}" for cause, count in causes.most_common(1))
         raise BadInput(f"{bad:,} of {rows:,} rows are bad, more than --max-bad {max_bad:g} allows{most}")
 
@@ -95,59 +90,35 @@ def check_ours(output: Output, location: str, plan: str) -> None:
         )
 
 
-class RunRecord:
-    """A file beside the output for each start of a worker, so that stops and restarts can be seen afterwards."""
-
-    def __init__(self, output: Output, package: str, arguments: Sequence[str], device_name: str, shard: str) -> None:
-        self._output = output
-        begin = datetime.now(UTC)
-        self.content: dict[str, Any] = {
-            "start": begin.isoformat(timespec="seconds"),
-            "shard": shard,
-            "device": device.describe(device_name),
-            "code": code_version(package),
-            "image": image(),
-            "packages": packages(),
-            "locks": locks(package),
-            "weights": weights(package),
-            "command": masked(shlex.join(["python", "-m", "gpu_repo_runtime.batch", package, *arguments])),
-            "folder": os.environ.get("JOB_FOLDER") or str(Path.cwd()),
-        }
-        self._name = f"{RUNS}/{begin:%Y%m%dT%H%M%S.%fZ}-{os.getpid()}.json"
-        output.write(self._name, to_json(self.content))
-
-    def end(self, code: int, rows: int) -> None:
-        """Add how the run ended: its exit code and the rows that it did."""
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        self._output.write(self._name, to_json(self.content | {"end": now, "exit_code": code, "rows": rows}))
-
-
-def provenance(output: Output, last: dict[str, Any]) -> dict[str, Any]:
-    """Return the whole story of the result: its plan and every start that worked on it, of which `last` is this one."""
-    runs = [json.loads(content) for content in output.read_all(RUNS)]
-    plan = json.loads(output.read(PLAN) or b"{}")
-    files = plan.pop("files", [])
+def provenance(options: Namespace, arguments: Sequence[str], plan: Plan, device_name: str) -> dict[str, Any]:
+    """Return where the result comes from, as the start that publishes it has it."""
+    found = plan.as_dict()
+    files = found.pop("files")
     return {
-        "start": min((run["start"] for run in runs), default=None),
         "end": datetime.now(UTC).isoformat(timespec="seconds"),
-        **{key: last.get(key) for key in _OF_THE_LAST_RUN},
-        "parameters": plan,
+        "command": masked(shlex.join(["python", "-m", "gpu_repo_runtime.batch", options.package, *arguments])),
+        "folder": os.environ.get("JOB_FOLDER") or str(Path.cwd()),
+        "code": code_version(options.package, plan.code),
+        "image": image(),
+        "packages": packages(),
+        "locks": locks(options.package),
+        "weights": weights(options.package),
+        "device": device.describe(device_name),
+        "parameters": found,
         "input": {
             "files": len(files),
             "bytes": sum(file["size"] for file in files),
             "fingerprint": hashlib.sha256(to_json(files)).hexdigest(),
         },
-        "runs": [{key: value for key, value in run.items() if key in _OF_EACH_RUN} for run in runs],
     }
 
 
-def code_version(package: str) -> dict[str, Any]:
+def code_version(package: str, fingerprint: str) -> dict[str, Any]:
     """Return the commit (from git, or in an image what scripts/build has put there), and the code's own fingerprint."""
     folder = folder_of(package)
     commit = _environment("APP_VERSION") or _git(folder, "rev-parse", "HEAD")
     changed = None if (status := _git(folder, "status", "--porcelain", "--", ".")) is None else bool(status)
-    runtime = packages().get("gpu-repo-runtime")  # None where it is used from its source
-    return {"commit": commit, "changed_since": changed, "runtime": runtime, "sha256": code_fingerprint(package)}
+    return {"commit": commit, "changed_since": changed, "sha256": fingerprint}
 
 
 def image() -> dict[str, Any] | None:
@@ -166,9 +137,8 @@ def _environment(name: str) -> str | None:
     return None if value in ("", "unknown") else value
 
 
-@cache
 def packages() -> dict[str, str]:
-    """Return the versions of Python and of all packages that are installed; they are read once for a process."""
+    """Return the versions of Python and of all packages that are installed."""
     found = {one["Name"]: one["Version"] for one in (each.metadata for each in metadata.distributions()) if one["Name"]}
     return {"python": platform.python_version(), **dict(sorted(found.items(), key=lambda one: one[0].lower()))}
 
@@ -181,12 +151,12 @@ def locks(package: str) -> dict[str, str]:
 
 
 def weights(package: str) -> dict[str, str]:
-    """Return the SHA-256 of the files of weights.lock, and of those beside model.py that are not Python."""
+    """Return the SHA-256 of the files of weights.lock."""
     try:
         lock = locked(package)
     except WeightsError as error:
         raise BadConfiguration(str(error)) from None
-    return data_files(package) | ({path: file.sha256 for path, file in lock.files().items()} if lock else {})
+    return {path: file.sha256 for path, file in lock.files().items()} if lock else {}
 
 
 def _git(folder: Path, *arguments: str) -> str | None:

@@ -1,6 +1,6 @@
 """From the files of units to parts: those that are still to be done."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -20,31 +20,26 @@ from .text import Damaged, LineReader
 
 
 def read_units(
-    units: Sequence[tuple[int, Unit]], columns: Columns, limits: Limits, todo: Todo, watch: Watch
+    units: Iterable[tuple[int, Unit]], columns: Columns, limits: Limits, todo: Todo, watch: Watch
 ) -> Iterator[Sorted]:
     """Yield the parts to do of numbered units, sorted by length. Raises BadInput."""
     for number, unit in units:
-        for file in unit:
-            watch.begin(file)
-        for part in read_parts(unit, number, columns, limits, partial(todo.wants, number)):
-            yield Sorted.of(part, columns.typed)
+        watch.check(unit)
+        for part in _parts(unit, _Cutter(number, limits, partial(todo.wants, number)), columns, limits):
+            yield Sorted.of(part.joined(columns.kept), columns)
 
 
-def read_parts(
-    unit: Unit, number: int, columns: Columns, limits: Limits, wanted: Callable[[int], bool]
-) -> Iterator[Part]:
-    """Yield the wanted parts of a unit. Raises BadInput."""
-    cutter = _Cutter(number, limits, wanted)
+def _parts(unit: Unit, cutter: "_Cutter", columns: Columns, limits: Limits) -> Iterator[Part]:
     for place, file in enumerate(unit):
         with errors_named(file):
             for piece in pieces_of(file, columns, limits):
                 for part in cutter.add(file, piece):
                     part.through = (place + piece.through) / len(unit)
-                    yield part.joined(columns.kept)
+                    yield part
             cutter.part.note(file)
-    if wanted(cutter.part.index):
+    if cutter.wanted(cutter.part.index):
         cutter.part.last, cutter.part.through = True, 1.0
-        yield cutter.part.joined(columns.kept)
+        yield cutter.part
 
 
 def pieces_of(file: InputFile, columns: Columns, limits: Limits) -> Iterator[Piece]:
@@ -64,9 +59,11 @@ def pieces_of(file: InputFile, columns: Columns, limits: Limits) -> Iterator[Pie
 
 @contextmanager
 def errors_named(file: InputFile) -> Iterator[None]:
-    """Raise BadInput for a file that has gone, BadConfiguration for one that may not be read."""
+    """Raise BadInput for a file that is damaged or has gone, BadConfiguration for one that may not be read."""
     try:
         yield
+    except Damaged as damage:
+        raise BadInput(f"{file.name}: {damage}") from damage
     except FileNotFoundError:
         raise BadInput(f"{file.name} was there at the start and is gone now") from None
     except OSError as error:
@@ -77,23 +74,22 @@ class _Cutter:
     """Cuts the rows of a unit into parts. A part is yielded when it is known that another one follows."""
 
     def __init__(self, number: int, limits: Limits, wanted: Callable[[int], bool]) -> None:
-        self._limits, self._wanted = limits, wanted
+        self._limits, self.wanted = limits, wanted
         self.part = Part(number, 0, [])
 
     def add(self, file: InputFile, piece: Piece) -> Iterator[Part]:
         """Add rows of a file; they are read where one of their parts is wanted."""
         runs = self._runs(piece)
-        table, bad = piece.load() if any(self._wanted(part.index) for part, _, _ in runs) else (None, [])
+        table, bad = piece.load() if any(self.wanted(part.index) for part, _, _ in runs) else (None, [])
         rows = table[ROW].to_numpy() if table is not None else np.zeros(0, np.int64)
         for part, begin, end in runs:
             if part is not self.part:
                 done, self.part = self.part, part
-                if self._wanted(done.index):
+                if self.wanted(done.index):
                     yield done
             part.note(file)
-            if self._wanted(part.index):
-                inside = [one for one in bad if one.row < end and one.row + one.count > begin]
-                part.bad += [one.within(begin, end, file) for one in inside]
+            if self.wanted(part.index):
+                part.bad += [replace(one, file=file.name) for one in bad if begin <= one.row < end]
                 first, last = np.searchsorted(rows, [begin, end])
                 if table is not None and last > first:
                     own = table.slice(first, last - first)

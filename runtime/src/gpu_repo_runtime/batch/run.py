@@ -1,8 +1,6 @@
 """One worker's run: read, predict and write at the same time, part after part, until nothing is left."""
 
-import queue
-import threading
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
@@ -19,8 +17,6 @@ from .progress import Progress
 from .reading import read_units
 from .stop import Stop
 
-STALLED_SECONDS = 2.0
-
 
 class Run:
     """Does the parts of a shard that are not there yet."""
@@ -31,8 +27,8 @@ class Run:
         shared = frozenset(number for number, unit in enumerate(plan.units) if len(unit) > 1)
         self._done = output.records(Todo(shard, shared).wants)
         self._todo = Todo(shard, shared, self._done)
-        done = self._done.values()
-        self.found = len(done)
+        if done := self._done.values():
+            say(f"resuming: {len(done)} parts are done")
         progress.bad = sum(one.bad for one in done)
         ends = [0]
         for unit in plan.units:
@@ -59,11 +55,13 @@ class Run:
                     written.result()
         self._progress.share = 1.0
         # An object of a store has a version, which the parts' footers name.
-        self._watch.check([file for unit in plan.units for file in unit if file.is_local])
+        self._watch.check(file for unit in plan.units for file in unit if file.is_local)
 
     def _next(self, parts: Iterator[Sorted], stop: Stop) -> Sorted | None:
-        with stop.waiting():
-            return next(parts, None)
+        stop.again()
+        rows = next(parts, None)
+        stop.between_parts()
+        return rows
 
     def _is_done(self, unit: int) -> bool:
         """Tell whether no part of a unit is left to do for this worker."""
@@ -83,10 +81,10 @@ class Run:
         if part.bad:
             # Rows that look bad may be two versions of a file.
             self._watch.check(part.files)
-        bad = sum(one.count for one in part.bad)
+        bad = len(part.bad)
         if part.bad and self._plan.on_error == "fail":
             first = part.bad[0]
-            aside = f"{bad} bad rows in this part; --on-error quarantine puts them aside"
+            aside = f"{bad} bad row{'s' * (bad > 1)} in this part; --on-error quarantine puts them aside"
             raise BadInput(f"{first.file}, row {first.row}: {first.reason} ({aside})")
         for one in (one for one in part.bad if one.uncounted):
             if max_bad < 1:
@@ -98,37 +96,10 @@ class Run:
         self._progress.share = before + part.through * (after - before)
 
 
-def ahead(items: Iterable[Sorted]) -> Generator[Sorted, None, None]:
-    """Yield the items; a thread makes the next one as soon as one is taken. An error of theirs is raised here.
-
-    Close it, for example with contextlib.closing, when not all of the items are taken.
-    """
-    made: queue.SimpleQueue[list[Sorted] | BaseException] = queue.SimpleQueue()
-    taken, closed = threading.Semaphore(0), threading.Event()
-
-    def make() -> None:
-        try:
-            for item in items:
-                made.put([item])
-                del item
-                taken.acquire()
-                if closed.is_set():
-                    return
-            made.put([])
-        except BaseException as error:
-            made.put(error)
-
-    thread = threading.Thread(target=make, name="reader", daemon=True)
-    thread.start()
-    try:
-        while found := made.get():
-            if isinstance(found, BaseException):
-                raise found
-            taken.release()
-            # Not held until the next one comes.
-            yield found.pop()
-    finally:
-        closed.set()
-        taken.release()
-        # A read that stalls, of a disk over the network, would keep what is to end.
-        thread.join(STALLED_SECONDS)
+def ahead(items: Iterator[Sorted]) -> Generator[Sorted, None, None]:
+    """Yield the items; a thread makes the next one while one is used. An error of theirs is raised here."""
+    with ThreadPoolExecutor(1, "reader") as reader:
+        following = reader.submit(next, items, None)
+        while item := following.result():
+            following = reader.submit(next, items, None)
+            yield item

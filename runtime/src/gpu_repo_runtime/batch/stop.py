@@ -23,7 +23,6 @@ class Stop:
     def __init__(self, grace: float) -> None:
         self.grace, self.signal = grace, 0
         self._deadline = float("inf")
-        self._waiting = False
         self._free = ""
 
     def __enter__(self) -> Self:
@@ -63,17 +62,6 @@ class Stop:
             self._free = ""
         self.between_parts()
 
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """Raise Stopped when a signal comes in this block, in which the main thread only waits for the input."""
-        self.again()
-        self._waiting = True
-        try:
-            self.between_parts()
-            yield
-        finally:
-            self._waiting = False
-
     def between_parts(self) -> None:
         """Raise Stopped when a signal came."""
         if self.signal:
@@ -90,8 +78,6 @@ class Stop:
         if not self.signal:
             self.signal = number
             self._deadline = time.monotonic() + self.grace
-        if self._waiting:
-            raise Stopped(self.signal)
 
     def _see_to_it(self) -> None:
         """End the process when the signal's time is over and nobody else has."""

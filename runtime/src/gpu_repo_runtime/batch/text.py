@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from .columns import Columns, is_utf8, json_column
+from .columns import Columns, Fitted, is_utf8, json_column
 from .exits import BadInput
 from .parts import COMPRESSED, INPUT, LINE_COLUMN, ROW, BadRow, InputFile, Limits, Parsed, Piece
 
@@ -131,7 +131,7 @@ class LineReader:
             row += len(lines)
 
     def _parsed(self, lines: Sequence[bytes], first: int) -> Parsed:
-        read = self._json if self._file.format == "jsonl" else self._text
+        read = self._json if self._file.format == "jsonl" else lambda line: (line.removesuffix("\r"), (), "")
         bad: dict[int, BadRow] = {}
         found: list[Any] = []
         reasons: dict[int, str] = {}
@@ -152,15 +152,13 @@ class LineReader:
         rows, inputs, values = zip(*found, strict=True) if found else ((), (), ())
         texts = pa.array(inputs, pa.string())
         if self._file.format == "txt":
-            kept: list[tuple[pa.Array, dict[int, str]]] = [(texts, {}) for _ in self._kept]
-            if self._columns.typed:
+            kept: list[Fitted] = [(texts, {}) for _ in self._kept]
+            if not self._columns.text:
                 texts = pa.StructArray.from_arrays([texts], [LINE_COLUMN])
         else:
             kept = [json_column([one[n] for one in values], field) for n, field in enumerate(self._kept)]
-        return assembled(rows, texts, kept, self._kept, bad, reasons, lambda row: lines[row - first])
-
-    def _text(self, line: str) -> Any:
-        return line.removesuffix("\r"), (), ""
+        own = partial(assembled, rows, texts, kept, self._kept, bad, reasons)
+        return own(lambda row: lines[row - first].removesuffix(b"\r"))
 
     def _json(self, text: str) -> Any:
         """Return the input and the kept values of a line, and why it is a bad row; None for a blank line.
@@ -169,19 +167,19 @@ class LineReader:
         """
         if not text.strip():
             return None
-        typed, names = self._columns.typed, self._kept.names
-        if typed and not names:
+        column, names = self._columns.text, self._kept.names
+        if not column and not names:
             return text, (), ""
         record = JSON.decode(text)
         if not isinstance(record, dict):
             raise ValueError(f"expected a JSON object, got {type(record).__name__}")
-        found, why = text if typed else record.get(self._columns.text), ""
+        found, why = record.get(column) if column else text, ""
         if found is None:
-            why = f"no value in column {self._columns.text!r}"
+            why = f"no value in column {column!r}"
         elif not isinstance(found, str):
-            why = f"column {self._columns.text!r} holds {type(found).__name__} where it needs text"
-        elif not typed and not is_utf8(found):
-            why = f"column {self._columns.text!r} is not UTF-8"
+            why = f"column {column!r} holds {type(found).__name__} where it needs text"
+        elif column and not is_utf8(found):
+            why = f"column {column!r} is not UTF-8"
         return "" if why else found, [record.get(name) for name in names], why
 
 
@@ -193,11 +191,11 @@ def too_long(row: int, limit: int) -> BadRow:
 def assembled(
     rows: Sequence[int],
     inputs: pa.Array,
-    kept: Sequence[tuple[pa.Array, dict[int, str]]],
+    kept: Sequence[Fitted],
     schema: pa.Schema,
     bad: dict[int, BadRow],
     reasons: dict[int, str],
-    raw: Callable[[int], bytes],
+    raw: Callable[[int], bytes | None],
 ) -> Parsed:
     """Return rows as a table, without those that have no input, or kept values that do not fit their columns.
 
@@ -210,6 +208,6 @@ def assembled(
         values = table.select(schema.names).take(pa.array(list(reasons), pa.int64())).to_pylist()
         for (place, why), own in zip(reasons.items(), values, strict=True):
             row = rows[place]
-            bad[row] = BadRow(row, why, raw=raw(row).removesuffix(b"\r"), kept=own)
+            bad[row] = BadRow(row, why, raw=raw(row), kept=own)
         table = table.take(np.delete(np.arange(len(rows)), list(reasons)))
     return table, [bad[row] for row in sorted(bad)]
