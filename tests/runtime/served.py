@@ -15,8 +15,8 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 from gpu_repo_runtime.serving import settings as settings_module
 from gpu_repo_runtime.serving.app import create_app
+from gpu_repo_runtime.serving.server import ChooseParser
 from gpu_repo_runtime.serving.service import Service
-from gpu_repo_runtime.serving.upgrade import ChooseParser
 from pydantic import SecretStr
 
 from tests.runtime.kinds import KINDS, model

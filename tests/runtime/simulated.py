@@ -12,9 +12,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from gpu_repo_runtime.serving.batch_queue import Call
-from gpu_repo_runtime.serving.batcher import Batcher, BatchEvents
-from gpu_repo_runtime.serving.errors import DeviceLost, OutOfMemory, ServiceError
+from gpu_repo_runtime.serving.batch_planning import Call
+from gpu_repo_runtime.serving.batcher import Batcher
+from gpu_repo_runtime.serving.errors import ServiceError
+from gpu_repo_runtime.serving.metrics import Metrics
 
 Client = tuple[str, Callable[[int], Sequence[Any]], dict[str, Any]]
 
@@ -22,6 +23,18 @@ Client = tuple[str, Callable[[int], Sequence[Any]], dict[str, Any]]
 def device(items: list[Any]) -> float:
     """The seconds of a call on a GPU: most of it is the same for any batch."""
     return 0.006 + 0.0002 * len(items)
+
+
+class SettlingMetrics(Metrics):
+    """Metrics; the clients have sent their next requests when a batch is recorded."""
+
+    def __init__(self, settle: Callable[[], None]) -> None:
+        super().__init__(lambda: None)
+        self._settle = settle
+
+    def batch_done(self, waits: list[float], seconds: float) -> None:
+        super().batch_done(waits, seconds)
+        self._settle()
 
 
 class World:
@@ -43,8 +56,10 @@ class World:
         self.seconds: dict[str, list[float]] = {}
         self.outcomes: dict[str, Counter[str]] = {}
         self.refuse, self._seconds = refuse, seconds
-        events = BatchEvents(self._classify, lambda: None, lambda *_: self._settle(), lambda _: None)
-        self.batcher = Batcher(events, limit=limit, max_queue=max_queue, clock=lambda: self.now)
+        self.metrics = SettlingMetrics(self._settle)
+        self.batcher = Batcher(
+            self.metrics, lambda: None, lambda _: None, limit=limit, max_queue=max_queue, clock=lambda: self.now
+        )
 
     def submit(self, items: Sequence[Any], **identity: Any) -> Call:
         """Queue the items of a request."""
@@ -57,17 +72,12 @@ class World:
         self.refuse(items)
         return [{"item": item, "group": group} for item in items]
 
-    def _classify(self, error: BaseException, index: int | None) -> ServiceError:
-        code = {MemoryError: "out_of_memory", ConnectionError: "device_lost"}.get(type(error), "prediction_failed")
-        kind = {"out_of_memory": OutOfMemory, "device_lost": DeviceLost}.get(code, ServiceError)
-        return kind(f"instances.{index}: {type(error).__name__}", code)
-
     def run(self, seconds: float, *clients: Client) -> World:
         """Let clients send requests until so many seconds have passed: each a name, its requests and its identity."""
 
         async def main() -> None:
             self._loop, self._moved = asyncio.get_running_loop(), asyncio.Event()
-            self.batcher.start()
+            await self.batcher.start(lambda: None)
             try:
                 await asyncio.wait_for(asyncio.gather(*(self._client(seconds, *client) for client in clients)), 60)
             finally:
@@ -75,7 +85,7 @@ class World:
                 self.batcher.stop()
 
         asyncio.run(main())
-        assert self.batcher.queue.count == 0, "nothing is left in the queue"
+        assert self.batcher.waiting == 0, "nothing is left in the queue"
         return self
 
     def p50(self, name: str) -> float:

@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
-from gpu_repo_runtime.serving.batch_planning import MAX_COST_RATIO, BatchLimit, Cost, plan
-from gpu_repo_runtime.serving.batch_queue import BatchQueue, Call
-from gpu_repo_runtime.serving.errors import ClientGone, ServiceError
+from gpu_repo_runtime.serving.batch_planning import MAX_COST_RATIO, Cost, plan
+from gpu_repo_runtime.serving.errors import ServiceError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.runtime.simulated import Client, World, device
+from tests.runtime.simulated import Client, World
+from tests.runtime.standin_model import lose_device
 
 HUGE = "x" * 10_000
 
@@ -35,7 +35,7 @@ def raising(error: BaseException, when: Callable[[list[Any]], bool]) -> Callable
 
     def refuse(items: list[Any]) -> None:
         if when(items):
-            raise error
+            raise type(error)  # a new one: an old one keeps the places of every time
 
     return refuse
 
@@ -54,31 +54,11 @@ def test_a_batch_is_what_waits_up_to_the_limit() -> None:
     assert [len(call) for call in world.calls[:3]] == [20, 20, 20], "a busy device takes what arrived meanwhile"
 
 
-@pytest.mark.parametrize(("back_after", "size"), [(0.01, 16), (0.6, 8)])
-def test_two_halves_in_turn_become_one_batch_if_the_clients_soon_come_back(back_after: float, size: int) -> None:
-    now, cost = 0.0, Cost()
-    for count in (4, 8, 16):
-        cost.learn(count, 1, 100 * device([""] * count))
-    queue = BatchQueue(BatchLimit(32), cost, 64, lambda: now)
-
-    def half() -> None:
-        for _ in range(8):
-            queue.add(Call([""], list, [1], None, None, [None], None, now, 1, 1))
-        queue.wake()
-
-    queue.answered(8)
-    now = back_after
-    half()
-    queue.answered(8)
-    threading.Timer(0.05, half).start()
-    assert len(queue.take()) == size, "half of what one batch saves is 0.3 s"
-
-
 def test_a_stopped_batcher_answers_what_it_has_and_takes_no_more() -> None:
     async def main() -> None:
         world = World()
         world._ended = True  # no clients
-        world.batcher.start()
+        await world.batcher.start(lambda: None)
         calls = [world.submit([number]) for number in range(100)]
         world.batcher.stop()
         with pytest.raises(ServiceError, match="the service is stopping"):
@@ -127,14 +107,14 @@ def test_storms_of_clients_who_leave_take_no_memory() -> None:
             assert go_on.wait(20)
             return items
 
-        batcher.start()
+        await batcher.start(lambda: None)
         batcher.submit(["one"], hold)
         await entered.wait()
 
         def storm(count: int) -> int:
             for number in range(count):
                 call = batcher.submit([object()] * 3, hold, client=number, group=number % 50)
-                batcher.drop(call, ClientGone("gone"))
+                batcher.drop(call, ServiceError("gone", "client_gone"))
                 call.done.exception()
             gc.collect()
             return len(gc.get_objects())
@@ -191,7 +171,6 @@ def test_whatever_a_model_raises_for_an_input_is_the_end_of_that_input_alone(err
     world.run(0.5, *clients(31, "a text"), *clients(1, "poison", name="bad"))
     assert world.outcomes["bad"].keys() == {"prediction_failed"}
     assert world.outcomes["client"].keys() == {"answered"}
-    assert world.batcher.lost is None
 
 
 @pytest.mark.slow
@@ -205,13 +184,17 @@ def test_one_client_whose_inputs_fail_costs_the_others_little() -> None:
 
 
 def test_a_lost_device_fails_all_that_run_and_wait_and_nothing_is_computed_after() -> None:
-    lost = raising(ConnectionError(), lambda items: "lost" in items)
-    world = World(refuse=lost).run(1, *clients(64, "a text"), *clients(1, "lost", name="loses"))
+    world = World(refuse=lambda items: lose_device() if "lost" in items else None)
+    world.run(1, *clients(64, "a text"), *clients(1, "lost", name="loses"))
     assert {name for counts in world.outcomes.values() for name in counts} <= {"answered", "device_lost"}
     assert "lost" in world.calls[-1], "nothing is computed after the loss"
 
 
 # What does not fit into memory.
+
+
+def shortages(world: World) -> float:
+    return world.metrics.registry.get_sample_value("service_memory_shortages_total") or 0
 
 
 def out_of_memory(when: Callable[[list[Any]], bool]) -> Callable[[list[Any]], None]:
@@ -225,7 +208,7 @@ def test_an_input_that_is_too_large_is_its_own_413_and_nothing_else_changes(huge
     world.run(0.5, ("huge", lambda _: ["fine", huge], {"client": "huge"}), *clients(among, "a text"))
     assert world.outcomes["huge"].keys() == {"input_too_large"}
     assert not among or world.outcomes["client"].keys() == {"answered"}
-    assert (world.batcher.memory.now, world.batcher.memory.shortages) == (32, 0)
+    assert (world.batcher.limit.now, shortages(world)) == (32, 0)
 
 
 @pytest.mark.slow
@@ -233,9 +216,9 @@ def test_an_input_that_is_too_large_is_its_own_413_and_nothing_else_changes(huge
 def test_a_shortage_ends_with_the_largest_batch_that_fits(room: int) -> None:
     world = World(refuse=out_of_memory(lambda items: len(items) > room)).run(8, *clients(40, "a text"))
     assert world.outcomes["client"].keys() == {"answered"}
-    assert world.batcher.memory.now in (room, min(32, room + 1)), "it grew back to what fits"
+    assert world.batcher.limit.now in (room, min(32, room + 1)), "it grew back to what fits"
     failed = sum(len(call) > room for call in world.calls)
-    assert world.batcher.memory.shortages <= failed <= 12, "a size that failed is tried after twice as many good calls"
+    assert shortages(world) <= failed <= 12, "a size that failed is tried after twice as many good calls"
 
 
 @pytest.mark.slow

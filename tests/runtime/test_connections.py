@@ -36,7 +36,7 @@ def test_vanished_clients_are_not_computed_for(monkeypatch: pytest.MonkeyPatch) 
             writers = [(await asyncio.open_connection("127.0.0.1", port))[1] for _ in range(20)]
             for writer in writers:
                 writer.write(raw.predict("late"))
-            while app.state.service.batcher.queue.count < 20:
+            while app.state.service.batcher.waiting < 20:
                 await asyncio.sleep(0.01)
             for writer in writers:
                 writer.close()
@@ -45,7 +45,7 @@ def test_vanished_clients_are_not_computed_for(monkeypatch: pytest.MonkeyPatch) 
 
     asyncio.run(main())
     assert model.batches.count(["late"]) <= 1, "at most one that had begun"
-    assert app.state.service.batcher.queue.count == 0
+    assert app.state.service.batcher.waiting == 0
 
 
 def test_slow_clients_get_408_and_do_not_slow_others() -> None:

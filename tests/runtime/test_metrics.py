@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpu_repo_runtime.serving import tracing
 from gpu_repo_runtime.serving.metrics import Metrics
 from prometheus_client import Counter, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.runtime.served import serve
-from tests.runtime.simulated import World
 from tests.runtime.standin_model import Model
 
 
@@ -52,14 +50,6 @@ def test_gpu_memory_appears_when_the_device_reports_it_and_a_lost_device_breaks_
 
     sources: list[tuple[Any, bool]] = [(Memory, True), (lambda: None, False), (lambda: 1 / 0, False)]
     for memory, shown in sources:
-        text = generate_latest(Metrics(lambda: World().batcher, memory).registry).decode()
+        text = generate_latest(Metrics(memory).registry).decode()
         assert ("service_gpu_memory_used_bytes 1.0" in text) == shown
         assert ("service_gpu_memory_total_bytes 4.0" in text) == shown
-
-
-def test_probes_make_no_spans_and_messages_are_not_exported() -> None:
-    options = tracing.telemetry()
-    assert options["exclude"]
-    assert options["exclude"]({"type": "http", "path": "/livez"})
-    assert not options["exclude"]({"type": "http", "path": "/predict"})
-    assert not options["logs"]

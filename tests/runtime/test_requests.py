@@ -60,7 +60,7 @@ def test_a_refusal_names_field_and_reason_and_repeats_nothing(client: TestClient
 @pytest.mark.parametrize("body", ['{"text": "rain"}', '["rain"]', '{"instances": "rain"}', '{"inputs": ["rain"]}'])
 def test_a_body_of_another_form_is_told_the_form(client: TestClient, body: str) -> None:
     refused = client.post("/predict", content=body, headers=JSON)
-    assert refused.json()["detail"].endswith('send {"instances": ["one"]}'), refused.json()
+    assert refused.json()["detail"].endswith('send {"instances": [input, ...]}, as /docs shows it'), refused.json()
 
 
 def test_a_large_body_is_refused_by_its_length_and_while_it_comes(client: TestClient) -> None:

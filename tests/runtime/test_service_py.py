@@ -68,8 +68,8 @@ WRONG = {
     "a middleware of no token": (
         "from gpu_repo_runtime.serving.auth import BearerToken\n"
         "def extend(app, service):\n    app.add_middleware(BearerToken, token='')\n",
-        78,
-        "a middleware of service.py cannot be made: ValueError: the token is empty",
+        1,
+        "service.py cannot be used: ValueError: the token is empty",
     ),
     "its lifespan raises": (LIFESPAN.format("raise RuntimeError('the database is down')"), 1, "the database is down"),
 }

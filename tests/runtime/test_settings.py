@@ -14,12 +14,8 @@ from tests.runtime.standin_model import Model
 ABSURD = ["0", "1e-320", "-1", "nan", "inf", "1e9", "99999999999", "many", " ", "1.5.1"]
 FINE = {("MEMORY_MARGIN", "1e-320"), ("MEMORY_MARGIN", "0"), ("PORT", "0"), ("MAX_BODY_BYTES", "1e9")}
 WRONG = [
-    ("CLIENT_HEADER", "x:y"),
     ("MODEL_NAME", "a/b"),
     ("MODEL_NAME", ".."),
-    ("AIP_PREDICT_ROUTE", "nowhere"),
-    ("AIP_PREDICT_ROUTE", "/a?b"),
-    ("AIP_HEALTH_ROUTE", "/{x}"),
     ("ROOT_PATH", "/x/"),
     ("ROOT_PATH", "/a/../b//"),
     ("APP_VERSION", "1\r\nset-cookie: a"),

@@ -10,11 +10,11 @@ from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope
 
 from ..owntypes import sentence
-from ..serving.errors import InvalidRequest, ServiceError
-from ..serving.predict import Answer, Predictions
+from ..serving.errors import ServiceError
+from ..serving.middleware import Answer
+from ..serving.predict import VERSION, Predictions
 from ..serving.schemas import PLAIN, Asked, document, to_json
 from ..serving.service import Service
-from ..serving.v1 import VERSION
 from . import tensors
 from .messages import InferRequest, InputTensor
 from .tensors import Tensor, invalid_tensor
@@ -36,13 +36,12 @@ class OpenInference:
         self.outputs = tensors.output_tensors_of(interface.output)
         self._by_field = tensors.has_fields(tensors.inside(interface.input))
 
-    async def answer(self, scope: Scope, receive: Receive) -> Response:
+    async def answer(self, scope: Scope, receive: Receive, body: bytes) -> Response:
         """Predict the inputs of a request. Raises ServiceError."""
-        body = await self._predictions.body(scope, receive)
         asked, binary = _parts(body, Headers(scope=scope).get(HEADER))
         try:
             predicted = self._asked(asked, binary)
-        except InvalidRequest as error:
+        except ServiceError as error:
             raise invalid_tensor(_renamed(error).detail, errors=error.errors) from None
         try:
             outputs = await self._predictions.outputs(predicted, scope, receive, self._plain)

@@ -6,12 +6,12 @@ import importlib.util
 import sys
 import traceback
 from pathlib import Path
+from typing import NoReturn
 
 from pydantic import ValidationError
 
 from ..contract import ContractError, import_model
 from ..cores import fit_threads
-from ..words import words_of
 from .errors import EXIT_CONFIGURATION
 from .settings import Settings, faults, variables
 
@@ -25,7 +25,7 @@ def cannot_import(error: BaseException, source: Path) -> str:
         place, error = f"{error.filename}:{error.lineno}", SyntaxError(error.msg)
     missing = isinstance(error, ModuleNotFoundError)
     hint = "; a package comes with pyproject.toml, scripts/lock and scripts/setup" if missing else ""
-    return f"the model could not be loaded: {place}: {type(error).__name__}: {words_of(error)}{hint}"
+    return f"the model could not be loaded: {place}: {type(error).__name__}: {error}{hint}"
 
 
 def serve(package: str) -> None:
@@ -34,40 +34,35 @@ def serve(package: str) -> None:
     fit_threads()
     found = importlib.util.find_spec(package)
     if found is None or found.origin is None:
-        print(f"there is no package {package} here: call it where src/ is on PYTHONPATH", file=sys.stderr)
-        sys.exit(EXIT_CONFIGURATION)
+        _refuse(f"there is no package {package} here: call it where src/ is on PYTHONPATH")
     try:
         # Only now: NumPy and the framework decide on their threads when they are imported.
-        from .hooks import find_hooks
+        from .app import find_hooks
         from .server import main
 
-        model, hooks = import_model(package), find_hooks(package)
+        model, (settings, extend) = import_model(package), find_hooks(package)
     except ContractError as error:
-        print(f"refusing to start: {error}", file=sys.stderr)
-        sys.exit(EXIT_CONFIGURATION)
+        _refuse(f"refusing to start: {error}")
     except (Exception, SystemExit) as error:
-        print(cannot_import(error, Path(found.origin).parent), file=sys.stderr)
+        print(cannot_import(error, Path(str(found.origin)).parent), file=sys.stderr)
         sys.exit(1)
-
     try:
-        main(model, hooks)
+        main(model, settings, extend)
     except ValidationError as error:
-        for fault in faults(error, hooks.settings):
-            print(f"refusing to start: {fault}", file=sys.stderr)
-        sys.exit(EXIT_CONFIGURATION)
-    except SystemExit as error:  # of the owner's Settings; main never returns
-        print(f"the settings in service.py ended the process: SystemExit: {words_of(error)}", file=sys.stderr)
-        sys.exit(1)
+        _refuse("\n".join(f"refusing to start: {fault}" for fault in faults(error, settings)))
+
+
+def _refuse(words: str) -> NoReturn:
+    print(words, file=sys.stderr)
+    sys.exit(EXIT_CONFIGURATION)
 
 
 def list_settings(package: str | None) -> None:
     """Print every environment variable that sets the service, the owner's too, with its default and what it does."""
-    from .hooks import find_hooks
+    from .app import find_hooks
 
-    try:
-        settings = find_hooks(package).settings if package else Settings
-    except SystemExit as error:
-        sys.exit(f"service.py ended the process while it was imported: SystemExit: {words_of(error)}")
+    print("\nenvironment variables:")
+    settings = find_hooks(package)[0] if package else Settings
     for name, field in variables(settings).items():
         default = "(required)" if field.is_required() else str(field.default)
         print(f"{f'{name}={default}':30} {field.description or ''}")
@@ -83,14 +78,12 @@ def main(package: str | None = None) -> None:
     )
     if package is None:
         parser.add_argument("package", nargs="?", help="the package that contains model.py")
-    parser.add_argument("--settings", action="store_true", help="only list the environment variables")
-    parser.add_argument("--help", "-h", action="store_true", help="show this help and the environment variables")
+    parser.add_argument("--settings", action="store_true", help="list the environment variables, as --help does")
+    parser.add_argument("--help", "-h", action="store_true", dest="settings", help="show this help")
     options = parser.parse_args()
     package = package or options.package
-    if options.help:
+    if options.settings:
         parser.print_help()
-        print("\nenvironment variables:")
-    if options.help or options.settings:
         list_settings(package)
     elif package:
         serve(package)

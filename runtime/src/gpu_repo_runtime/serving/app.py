@@ -1,10 +1,13 @@
-"""The HTTP interface: predictions, ``/livez``, ``/readyz``, ``/metrics`` and ``/docs``."""
+"""The HTTP interface: predictions, ``/livez``, ``/readyz``, ``/metrics`` and ``/docs``.
 
+The owner adds to it by ``Settings`` and ``extend`` of ``<package>/service.py``.
+"""
+
+import importlib
+import importlib.util
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from functools import partial
-from importlib import metadata
-from importlib.util import find_spec
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -13,26 +16,26 @@ from fastapi_offline import FastAPIOffline
 from prometheus_client.exposition import choose_encoder
 from starlette.exceptions import HTTPException
 
-from ..contract import Model
+from ..contract import Model, ran, refuse_async
 from ..inputs import InvalidInput
-from ..words import words_of
-from . import hooks
 from .auth import OPEN, is_bearer_token
-from .errors import InvalidRequest
-from .middleware import RequestMiddleware, problem
-from .predict import Answer, Predictions, PredictMiddleware
-from .schemas import AS_PROBLEM, PLAIN, PROBLEM, PROBLEMS, Health, named_faults
+from .errors import ServiceError, StartRefused, invalid_request
+from .middleware import QUIET, TRACING, PredictMiddleware, RequestMiddleware, problem
+from .predict import add_predict
+from .schemas import AS_PROBLEM, PROBLEMS, Health, named_faults
 from .service import Service
 from .settings import Settings
-from .tracing import telemetry
-from .v1 import add_v1
+
+Extend = Callable[[FastAPI, Service], Any]
+log = logging.getLogger(__name__)
+IN = "extend in service.py"
 
 
 def create_app(
     model: Model,
     settings: Settings | None = None,
     *,
-    extend: Callable[[FastAPI, Service], Any] | None = None,
+    extend: Extend | None = None,
     load: bool = True,
 ) -> FastAPI:
     """Return the application, with its Service in ``app.state.service``.
@@ -52,51 +55,40 @@ def create_app(
     app = FastAPIOffline(
         static_url="/docs/assets",  # a cluster may have no access to public networks
         redoc_url=None,
-        **_project(service),
+        title=type(model).__module__.split(".")[0],
+        version=service.settings.app_version,
         lifespan=lifespan,
         redirect_slashes=False,
-        telemetry=telemetry(),
+        telemetry={  # spans if a variable of OpenTelemetry is set; its logs would contain the messages of exceptions
+            "tracing": TRACING,
+            "metrics": False,
+            "logs": False,
+            "operation_spans": False,
+            "auto_configure": True,
+            "exclude": lambda scope: scope["type"] == "http" and scope["path"] in QUIET,
+        },
         generate_unique_id_function=lambda route: route.name,  # of a client's function
     )
     app.state.service = service
     for kind in (HTTPException, RequestValidationError, InvalidInput):
         app.add_exception_handler(kind, _problem)
     # The middleware that is added last sees a request first: the owner's is between these two.
-    app.add_middleware(PredictMiddleware, answers=_add_predict(app, service), handlers=app.exception_handlers)
+    app.add_middleware(PredictMiddleware, answers=add_predict(app, service), handlers=app.exception_handlers)
     _add_health(app, service)
-    _document(app)
+    _document_key(app)
     app.router.responses[422] = {"description": PROBLEMS[422], **AS_PROBLEM}  # of the owner's routes
     if extend:
-        hooks.extend(app, service, extend)
+        _extend(app, service, extend)
     app.add_middleware(RequestMiddleware, service=service)
     return app
 
 
-def _project(service: Service) -> dict[str, str]:
-    """Return name, version and description of the project for the OpenAPI document, and so for clients made from it."""
-    package, version = type(service.model).__module__.split(".")[0], service.settings.app_version
-    # Not packages_distributions(), which parses the list of files of everything that is installed.
-    found = [d.metadata for d in metadata.distributions() if package in (d.read_text("top_level.txt") or "").split()]
-    if len(found) != 1:
-        return {"title": package, "version": version}
-    [mine] = found
-    version = mine["Version"] if version == "unknown" else version
-    return {"title": mine["Name"], "version": version, "description": "".join(mine.get_all("Summary", []))}
-
-
-def _document(app: FastAPI) -> None:
-    """Let the OpenAPI document name the key that is required, and begin with the routes that the owner adds later.
-
-    /predict and health follow, then the protocols V1 and V2.
-    """
-    make, ours = app.openapi, {getattr(route, "path", "") for route in app.routes}
-
-    def place(path: str) -> int:
-        return 0 if path not in ours else 2 if path == "/" or path.startswith(("/v1/", "/v2")) else 1
+def _document_key(app: FastAPI) -> None:
+    """Let the OpenAPI document name the key that BearerToken requires."""
+    make = app.openapi
 
     def openapi() -> dict[str, Any]:
         document = make()
-        document["paths"] = {path: document["paths"][path] for path in sorted(document["paths"], key=place)}
         if any(is_bearer_token(one.cls) for one in app.user_middleware):
             document["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
             document["security"] = [{"key": []}]
@@ -106,24 +98,6 @@ def _document(app: FastAPI) -> None:
         return document
 
     app.openapi = openapi  # type: ignore[method-assign]
-
-
-def _add_predict(app: FastAPI, service: Service) -> dict[str, Answer]:
-    """Document the paths of predictions; return the functions that answer them."""
-    predictions, request, aip = Predictions(service), service.request, service.settings.aip_predict_route
-    answers: dict[str, Answer] = {"/predict": predictions.answer}
-    request.document(app, "/predict", PROBLEM)
-    if aip and aip not in answers:
-        request.document(app, aip, PROBLEM, include_in_schema=False)
-        answers[aip] = predictions.answer
-    for path, shown in add_v1(app, service).items():
-        request.document(app, path, PLAIN, name="v1_predict", tags=["V1"], include_in_schema=shown)
-        answers[path] = partial(predictions.answer, any_type=True)
-    if find_spec("numpy"):  # the extra "open-inference"
-        from ..open_inference.protocol import add_open_inference
-
-        answers |= add_open_inference(app, service, predictions)
-    return answers
 
 
 def _add_health(app: FastAPI, service: Service) -> None:
@@ -163,8 +137,44 @@ def _add_health(app: FastAPI, service: Service) -> None:
 async def _problem(request: Request, error: Exception) -> Response:
     """Answer an error of a route, the owner's too, as /predict does: without the values of the request."""
     if isinstance(error, RequestValidationError):
-        error = InvalidRequest.of(named_faults(list(error.errors())))
+        error = invalid_request(named_faults(list(error.errors())))
     elif isinstance(error, InvalidInput):
-        error = InvalidRequest(words_of(error))
+        error = ServiceError(str(error), "invalid_request")
     assert isinstance(error, HTTPException)
     return problem(error, request.scope)
+
+
+def find_hooks(package: str) -> tuple[type[Settings], Extend | None]:
+    """Return ``Settings`` and ``extend`` of a package. Raises whatever importing its service.py raises."""
+    if importlib.util.find_spec(f"{package}.service") is None:
+        return Settings, None
+    module = importlib.import_module(f"{package}.service")
+    settings = getattr(module, "Settings", Settings)
+    if not (isinstance(settings, type) and issubclass(settings, Settings)):
+        what = "Settings is not used: let it extend Settings of gpu_repo_runtime.serving.settings"
+        log.warning("%s: %s", module.__file__, what)  # before the log is set up, on standard error
+        settings = Settings
+    return settings, getattr(module, "extend", None)
+
+
+def _extend(app: FastAPI, service: Service, hook: Extend) -> None:
+    """Call the owner's ``extend``. Raises StartRefused for what would have no effect."""
+    ours = _operations(app)
+    refuse_async(hook, IN)
+    if ran(hook(app, service), IN) not in (None, app):
+        raise StartRefused(f"{IN}: its return value is not used: change the app that it is given")
+    if app.router.dependencies:
+        raise StartRefused(
+            f"{IN}: dependencies of the application do not reach the routes of the service: "
+            "write a middleware, app.add_middleware(...)"
+        )
+    if app.router.on_startup or app.router.on_shutdown:
+        raise StartRefused(f"{IN}: on_event never runs: write a lifespan around app.router.lifespan_context")
+    seen = _operations(app)
+    if taken := next((one for one in ours if seen.count(one) != 1), None):
+        raise StartRefused(f"{IN}: {' '.join(taken)} is a route of the service: use another path")
+
+
+def _operations(app: FastAPI) -> list[tuple[str, str]]:
+    routes: list[Any] = list(app.routes)
+    return [(method, route.path) for route in routes for method in sorted(getattr(route, "methods", None) or ())]

@@ -28,10 +28,7 @@ class BearerToken:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on what is allowed; a websocket is closed before it is open."""
-        if scope["type"] == "lifespan" or self._is_open(scope):
-            return await self._app(scope, receive, send)
-        given = [value for name, value in scope["headers"] if name == b"authorization"]
-        if len(given) == 1 and hmac.compare_digest(_scheme_in_capitals(given[0]), self._expected):
+        if scope["type"] == "lifespan" or self._is_open(scope) or self._has_token(scope):
             return await self._app(scope, receive, send)
         if scope["type"] != "http":
             return await send({"type": "websocket.close", "code": 1008})
@@ -39,22 +36,16 @@ class BearerToken:
         answer = JSONResponse(problem, 401, {"www-authenticate": "Bearer"}, media_type="application/problem+json")
         await answer(scope, receive, send)
 
+    def _has_token(self, scope: Scope) -> bool:
+        given = [value.partition(b" ") for name, value in scope["headers"] if name == b"authorization"]
+        tokens = [b"Bearer " + token.strip() for scheme, _, token in given if scheme.lower() == b"bearer"]
+        return len(given) == len(tokens) == 1 and hmac.compare_digest(tokens[0], self._expected)
+
     def _is_open(self, scope: Scope) -> bool:
-        path = _path(scope)
+        path = scope["path"].removeprefix(scope.get("root_path", ""))  # of the gateway, if it has one
         return scope.get("method") in ("GET", "HEAD") and (path in self._open or path.startswith(self._below))
 
 
 def is_bearer_token(middleware: object) -> bool:
     """Return whether a middleware of an application is a BearerToken."""
     return isinstance(middleware, type) and issubclass(middleware, BearerToken)
-
-
-def _path(scope: Scope) -> str:
-    """Return the path without that under which a gateway shows the service, as routes see it."""
-    path, root = str(scope["path"]), str(scope.get("root_path", ""))
-    return path.removeprefix(root) if root and path.startswith(f"{root}/") else path
-
-
-def _scheme_in_capitals(value: bytes) -> bytes:
-    scheme, _, token = value.partition(b" ")
-    return b"Bearer " + token.strip() if scheme.lower() == b"bearer" else value

@@ -1,11 +1,14 @@
-"""Which of the waiting inputs share a batch: the cost of a call, the batches with the least cost, and what fits.
+"""Calls, and which of their inputs share a batch: the cost of a batch, the plan with the least cost, and what fits.
 
 A model computes every input of a batch as long as the longest one; the difference is padding.
 """
 
 from bisect import bisect
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
+from math import inf
+from typing import Any
 
 # Batches that are planned together at most. All of them run before any newer input, so that no long one is left behind.
 PLANNED_BATCHES = 8
@@ -16,8 +19,42 @@ MAX_COST_RATIO, MIN_SAVING_S = 0.8, 0.005
 SMOOTHING = 0.2
 # A call smaller than any so far is expected to take at least this share of the smallest one.
 MIN_SHARE_OF_SMALLEST = 1 / 16
-# Full batches that have to fit before a larger one is tried. A size that failed needs twice as many each time.
-GOOD, MOST_GOOD = 20, 5000
+# Full batches that have to fit before a larger one is tried; twice as many after each shortage.
+GOOD, MOST_GOOD = 10, 5000
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """The inputs of one request and their answers; times in seconds of ``time.perf_counter``.
+
+    ``predict`` answers a list of inputs; inputs of different ``group`` never share a batch. ``sizes`` has a number for
+    each input, by which batches are planned. ``client`` is the address, or the value of CLIENT_HEADER, that is
+    quarantined if an input fails.
+    """
+
+    items: Sequence[Any]
+    predict: Callable[[list[Any]], Sequence[Any]]
+    sizes: Sequence[int]
+    group: Hashable
+    client: Hashable
+    done: Any  # a future
+    queued_at: float
+    answers: list[Any]
+    left: int  # inputs that are not answered
+    next: int = 0  # the first input that is in no batch yet
+    gone: bool = False  # the client has gone, or its time is over
+    started_at: float = 0.0  # when the model was first called with some of them
+    batch_size: int = 0
+    receive: Any = None  # of ASGI: says that the client has gone
+    watcher: Any = None  # the task that waits for that
+
+
+Batch = list[tuple[Call, int]]
+
+
+def sizes_of(batch: Batch) -> list[int]:
+    """Return the size of each input of a batch."""
+    return [call.sizes[index] for call, index in batch]
 
 
 class Cost:
@@ -76,6 +113,11 @@ class Cost:
         return y + (y_after - y) * (characters - x) / (x_after - x)
 
 
+def is_uneven(sizes: list[int]) -> bool:
+    """Return whether inputs differ so much that another order may save time."""
+    return sum(sizes) <= MAX_COST_RATIO * len(sizes) * max(sizes, default=0)
+
+
 def plan(lengths: list[int], limit: int, cost: Cost) -> tuple[Sequence[int], list[int]]:
     """Return an order, as positions, and the sizes of its batches from the last to the first; none: as they come.
 
@@ -115,49 +157,40 @@ def _cut(lengths: list[int], limit: int, cost: Cost) -> tuple[float, list[int]]:
 
 
 class BatchLimit:
-    """The largest batch: ``most`` inputs, fewer after memory ran out, then more again step by step.
+    """The largest batch: ``most`` inputs, and after memory ran out a padded size, which then grows step by step.
 
-    Memory follows the padded size of a batch: its inputs times the size of the largest one. ``shortages`` counts how
-    often memory ran out.
+    Memory follows the padded size of a batch: its inputs times the size of the largest one.
     """
 
     def __init__(self, most: int) -> None:
-        self.most, self.shortages = most, 0
-        self._room: int | None = None  # the largest padded size that fits; None: nothing ran out
-        self._step, self._failed = 1, 0  # the largest input, and the padded size, for which memory ran out last
-        self._patience, self._good = GOOD, 0
+        self.most = most
+        self._room = inf  # the largest padded size that fits
+        self._step, self._good, self._patience = 1, 0, GOOD  # the largest input for which memory ran out last
 
     @property
     def now(self) -> int:
         """The most inputs that a batch gets now, if they are as large as those for which memory ran out."""
-        return self.most if self._room is None else max(1, min(self.most, self._room // self._step))
+        return max(1, int(min(self.most, self._room // self._step)))
 
     def first_part(self, sizes: list[int]) -> int:
         """Return how many of the smallest inputs fit together, at least one."""
-        return len(sizes) if self._room is None else fitting(sorted(sizes), self._room)
+        return len(sizes) if self._room == inf else fitting(sorted(sizes), self._room)
 
-    def fitted(self, count: int, largest: int) -> None:
+    def answered(self, count: int, largest: int) -> None:
         """Record a batch that was answered: after enough full ones, a larger one is tried."""
-        if count * largest >= self._failed:
-            self._failed, self._patience = 0, GOOD
-        if self._room is None or (count + 1) * largest <= self._room:
-            return
-        self._good += 1
-        if self._room >= self.most * self._step:
-            self._room = None
-        elif self._good >= (self._patience if self._room + self._step >= self._failed > 0 else GOOD):
-            self._good, self._room = 0, self._room + self._step
+        if (count + 1) * largest > self._room:
+            self._good += 1
+            if self._good >= self._patience:
+                self._good, self._room = 0, self._room + self._step
 
     def short(self, count: int, largest: int, answered: int) -> None:
         """Record that memory ran out for ``count`` inputs; ``answered`` is the padded size of a part that fitted."""
-        self.shortages += 1
-        before, size = self._room, count * largest
-        self._patience = min(MOST_GOOD, 2 * self._patience)
-        self._good, self._failed, self._step = 0, size, largest
         # One input more than what fitted was tried, or all at once.
-        self._room = max(largest, answered, size - largest if before else 0)
+        before = 0 if self._room == inf else (count - 1) * largest
+        self._good, self._patience = 0, min(MOST_GOOD, 2 * self._patience)
+        self._step, self._room = largest, max(largest, answered, before)
 
 
-def fitting(sizes: list[int], room: int) -> int:
+def fitting(sizes: list[int], room: float) -> int:
     """Return how many of the inputs, the smallest first, have at most this padded size together; at least one."""
     return max((count for count, size in enumerate(sizes, 1) if count * size <= room), default=1)

@@ -1,72 +1,100 @@
 """Adaptive batching in front of one model on one device.
 
-One thread owns the model. When the device is free it takes the inputs that wait, up to ``limit``. A lone request goes
-at once, and under load a batch is what arrived while the device was busy, or comes back at once from those who were
-answered. If a batch fails, halving finds the input that makes the model fail; if memory runs out, the batch is answered
-in parts.
+One thread owns the model. When the device is free it takes the inputs that wait, up to a limit. Each request in turn
+puts a few inputs into the batch; if lengths differ, several batches are planned together. If a batch fails, halving
+finds the input that makes the model fail. Requests from its address then wait apart for a while: they share no batch
+with others, and while others wait they get a fifth of the time. If memory runs out, a batch is answered in parts.
 """
 
 import asyncio
 import logging
 import threading
 import time
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from math import ceil
-from typing import Any
+from typing import Any, TypeVar
 
-from .batch_planning import BatchLimit, Cost, fitting
-from .batch_queue import Batch, BatchQueue, Call, sizes_of
-from .errors import DeviceLost, OutOfMemory, ServiceError
+from .batch_planning import (
+    MIN_SAVING_S,
+    PLANNED_BATCHES,
+    Batch,
+    BatchLimit,
+    Call,
+    Cost,
+    fitting,
+    is_uneven,
+    plan,
+    sizes_of,
+)
+from .errors import ServiceError, invalid_input, of_model
+from .metrics import Metrics
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class BatchEvents:
-    """What the batcher calls. All but ``device_lost``, which ends the service, runs in the model's thread.
-
-    ``classify`` returns what an error of the model means: DeviceLost ends all, OutOfMemory needs a smaller batch. Its
-    second argument is the input's place in its request if it was alone in the batch. ``release`` gives cached device
-    memory back. ``batch_done`` records a batch that was answered, and its seconds.
-    """
-
-    classify: Callable[[BaseException, int | None], ServiceError]
-    release: Callable[[], None]
-    batch_done: Callable[[Batch, float], None]
-    device_lost: Callable[[DeviceLost], None]
+QUARANTINE_SECONDS = 10.0
+# Seconds of the model for the others, for each second of a quarantined address.
+SHARE_OF_OTHERS = 4
+# A request puts at most this part of a batch in, before it is the turn of the next one.
+TURN_SHARE = 8
+# Two batches, each of half the clients, would take turns for ever. So clients that have just been answered are waited
+# for, at most this part of the time of the last call, and not at all if that is too short to pay. If they do not come,
+# the next batches do not wait.
+PATIENCE, LEAST_PATIENCE_S, MOST_PATIENCE_S, IMPATIENT_BATCHES = 0.4, 0.001, 0.004, 8
+FIRST = object()  # the group of the first request
 
 
 class Batcher:
     """A bounded queue of inputs and the thread that answers them.
 
-    ``calls`` are not answered yet, in the order of arrival; ``busy_since`` is when the model was called.
+    ``release`` gives cached device memory back, in the model's thread; ``device_lost`` ends the service. ``calls`` are
+    not answered yet, in the order of arrival; ``busy_since`` is when the model was called.
     """
 
     def __init__(
-        self, events: BatchEvents, *, limit: int, max_queue: int, clock: Callable[[], float] = time.perf_counter
+        self,
+        metrics: Metrics,
+        release: Callable[[], None],
+        device_lost: Callable[[str], None],
+        *,
+        limit: int,
+        max_queue: int,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        self.calls: dict[Call, None] = {}
-        self.lost: DeviceLost | None = None
+        self.limit, self.calls = BatchLimit(limit), dict[Call, None]()
         self.busy_since: float | None = None
-        self.memory, self._cost = BatchLimit(limit), Cost()
-        self.queue = BatchQueue(self.memory, self._cost, max_queue, clock)
-        self._events, self._clock = events, clock
-        self._largest_answered, self._waking = 0, False
-        # Of the batch that was taken last: what ran out of memory, and the padded size of a part that was answered.
-        self._shortage: Batch = []
-        self._fitted = 0
-        self._too_large: list[tuple[Call, int, ServiceError]] = []
+        self._metrics, self._release, self._device_lost = metrics, release, device_lost
+        self._max_queue, self._clock, self._cost = max_queue, clock, Cost()
+        self._lost = ""  # why
+        self._unanswered, self._in_model = 0, 0  # inputs
+        self._closed = self._waking = False
+        self._changed = threading.Condition(threading.Lock())
+        # Calls with inputs in no batch yet, in the order of their turns.
+        self._requests, self._suspects = OrderedDict[Call, None](), OrderedDict[Call, None]()
+        self._planned: deque[Batch] = deque()
+        self._quarantined: dict[Hashable, float] = {}  # until when
+        self._apart, self._owed = False, 0.0
+        self._answered, self._seconds, self._impatient = 0, 0.0, 0  # requests and seconds of the last call
+        self._largest_answered = 0
 
-    def start(self, prepare: Callable[[], bool] = lambda: True) -> None:
-        """Start the thread, which first runs ``prepare`` and ends if that is false. Call it in the event loop."""
-        self._loop = asyncio.get_running_loop()
-        threading.Thread(target=self._work, args=(prepare,), name="model", daemon=True).start()
+    @property
+    def waiting(self) -> int:
+        """Inputs that wait for the model."""
+        return max(0, self._unanswered - self._in_model)
+
+    async def start(self, prepare: Callable[[], T]) -> T:
+        """Run ``prepare`` in the model's thread, return its result, and answer calls from then on. Raises its error."""
+        self._loop, thread = asyncio.get_running_loop(), ThreadPoolExecutor(1, "model")
+        result = await self._loop.run_in_executor(thread, prepare)
+        thread.submit(self._work)
+        return result
 
     def stop(self) -> None:
         """Accept nothing more; the thread ends when all is answered."""
-        self.queue.wake(close=True)
+        self._closed = True
+        self._wake()
 
     def submit(
         self,
@@ -82,22 +110,24 @@ class Batcher:
 
         ``sizes`` are by default the lengths of texts. See Call.
         """
-        if self.lost:
-            raise DeviceLost(self.lost.detail)
-        if self.queue.closed:
+        if self._lost:
+            raise ServiceError(self._lost, "device_lost")
+        if self._closed:
             raise ServiceError("the service is stopping", "not_ready", retry_after=1)
+        count = len(items)
+        if self.waiting + count > self._max_queue:
+            seconds = ceil(self.waiting / self.limit.now * self._cost.highest)
+            detail = f"{self.waiting} of {self._max_queue} places in the queue are taken (MAX_QUEUE)"
+            raise ServiceError(detail, "queue_full", retry_after=max(1, seconds))
         if sizes is None:
             sizes = [len(item) if isinstance(item, str) else 1 for item in items]
-        count, done = len(items), self._loop.create_future()
-        call = Call(items, predict, sizes, group, client, [None] * count, done, self._clock(), count, count)
-        if not count:
-            done.set_result([])
-            return call
-        if not self.queue.add(call):
-            waiting, seconds = self.queue.count, ceil(self.queue.count / self.memory.now * self._cost.highest)
-            detail = f"{waiting} of {self.queue.most} places in the queue are taken (MAX_QUEUE)"
-            raise ServiceError(detail, "queue_full", retry_after=max(1, seconds))
+        done, now = self._loop.create_future(), self._clock()
+        call = Call(items, predict, sizes, group, client, done, now, [None] * count, count)
         self.calls[call] = None
+        self._unanswered += count
+        suspect = bool(self._quarantined) and self._quarantined.get(client, 0.0) > now
+        with self._changed:
+            (self._suspects if suspect else self._requests)[call] = None
         if not self._waking:  # once for all that come together: each time the interpreter changes threads
             self._waking = True
             self._loop.call_soon(self._wake)
@@ -105,49 +135,127 @@ class Batcher:
 
     def _wake(self) -> None:
         self._waking = False
-        self.queue.wake()
+        with self._changed:
+            self._changed.notify()
 
     def drop(self, call: Call, error: ServiceError) -> None:
         """Give a call up: ``call.done`` raises ``error``, and its inputs that are not in the model are freed."""
         if call not in self.calls:
             return
         del self.calls[call]
-        self.queue.remove(call)
+        self._unanswered -= call.left
+        with self._changed:
+            call.gone, call.items = True, ()
+            self._requests.pop(call, None)
+            self._suspects.pop(call, None)
         if not call.done.done():
             call.done.set_exception(error)
 
-    def _work(self, prepare: Callable[[], bool]) -> None:
-        more = prepare()
-        while more and self.lost is None:
-            try:
-                more = self._turn()
-            except BaseException:  # a fault of the batcher: answer the calls that wait, and serve the next ones
-                log.exception("internal error in the batcher")
-                self._in_loop(self._end_all, ServiceError("the log has the traceback"))
+    def _drop_all(self, error: ServiceError) -> None:
+        for call in list(self.calls):
+            self.drop(call, ServiceError(error.detail, error.code))  # each one has its own traceback
 
-    def _turn(self) -> bool:
-        batch, started = self.queue.take(), self._clock()
-        if batch:
-            self._answer(batch)
-        if self._shortage and not self._too_large:
-            self.memory.short(len(self._shortage), max(1, *sizes_of(self._shortage)), self._fitted)
-        for call, index, error in self._too_large:
-            self._judge(call, index, error)
-        self.queue.charge(self._clock() - started)
-        self._shortage, self._fitted, self._too_large = [], 0, []  # an idle batcher holds no inputs
-        return bool(batch)
+    def _deliver(self, batch: Batch, answers: Sequence[Any]) -> None:
+        for (call, index), answer in zip(batch, answers, strict=True):
+            if call.gone:
+                continue
+            call.answers[index], call.batch_size = answer, len(batch)
+            call.left -= 1
+            self._unanswered -= 1
+            if not call.left:
+                del self.calls[call]
+                if not call.done.done():
+                    call.done.set_result(call.answers)
+
+    # From here on in the model's thread.
+
+    def _in_loop(self, function: Callable[..., None], *arguments: object) -> None:
+        with suppress(RuntimeError):  # the event loop has ended
+            self._loop.call_soon_threadsafe(function, *arguments)
+
+    def _work(self) -> None:
+        while not self._lost and (batch := self._take()):
+            started = self._clock()
+            try:
+                self._answer(batch)
+            except Exception:  # a fault of the batcher: serve the next ones
+                log.exception("internal error in the batcher")
+                self._in_loop(self._drop_all, ServiceError("the log has the traceback"))
+            seconds = self._clock() - started
+            self._owed = self._owed + SHARE_OF_OTHERS * seconds if self._apart else max(0.0, self._owed - seconds)
+            del batch  # an idle batcher holds no inputs
+
+    def _take(self) -> Batch:
+        """Wait for the next batch; an empty one if the queue is closed."""
+        with self._changed:
+            while True:
+                common = bool(self._requests or self._planned)
+                if common or self._suspects:
+                    self._wait_for_those_just_answered()
+                    self._apart = bool(self._suspects) and (not common or self._owed <= 0)
+                    batch = self._round(self._suspects, self.limit.most) if self._apart else self._next_planned()
+                    if batch := self._fitting([entry for entry in batch if not entry[0].gone]):
+                        return batch
+                elif self._closed:
+                    return []
+                else:
+                    self._changed.wait()
+
+    def _wait_for_those_just_answered(self) -> None:
+        expected, self._answered = self._answered, 0
+        seconds = min(PATIENCE * self._seconds, MOST_PATIENCE_S)
+        if self._impatient or seconds < LEAST_PATIENCE_S or self._planned or self._suspects:
+            self._impatient = max(0, self._impatient - 1)
+        elif not self._changed.wait_for(lambda: len(self._requests) >= expected or self._closed, seconds):
+            self._impatient = IMPATIENT_BATCHES
+
+    def _fitting(self, batch: Batch) -> Batch:
+        """Return the smallest inputs, which fit into memory together; the others are next."""
+        if (fits := self.limit.first_part(sizes_of(batch))) < len(batch):
+            batch.sort(key=lambda entry: entry[0].sizes[entry[1]])
+            self._planned.appendleft(batch[fits:])
+        return batch[:fits]
+
+    def _next_planned(self) -> Batch:
+        """Return the next batch of the plan; if there is none, plan one, or several if sorting by length saves time."""
+        if not self._planned:
+            most, counts = self.limit.most, list[int]()
+            entries = self._round(self._requests, most)
+            others = [size for call in self._requests for size in call.sizes[call.next :]]
+            if self._cost.highest * PLANNED_BATCHES > MIN_SAVING_S and is_uneven(sizes_of(entries) + others):
+                if self._requests and not next(iter(self._requests)).next:  # the others have had their turn
+                    entries += self._round(self._requests, PLANNED_BATCHES * most - len(entries), entries[0][0].group)
+                order, counts = plan(sizes_of(entries), most, self._cost)
+                entries = [entries[i] for i in order]
+            start = 0
+            for count in counts[::-1] or [most] * -(-len(entries) // most):
+                self._planned.append(entries[start : start + count])
+                start += count
+        return self._planned.popleft() if self._planned else []
+
+    def _round(self, calls: OrderedDict[Call, None], most: int, group: Hashable = FIRST) -> Batch:
+        """Take up to ``most`` inputs of one group, by default the first one's: each call in turn puts in some."""
+        batch: Batch = []
+        turn = max(1, self.limit.most // TURN_SHARE)
+        while len(batch) < most and (call := next((one for one in calls if group in (FIRST, one.group)), None)):
+            group, end = call.group, min(len(call.items), call.next + min(turn, most - len(batch)))
+            batch += [(call, index) for index in range(call.next, end)]
+            call.next = end
+            calls.move_to_end(call)
+            if end == len(call.items):
+                del calls[call]
+        return batch
 
     def _answer(self, batch: Batch) -> bool:
         """Answer a batch, in parts if it fails; return whether it was answered as a whole."""
         error = self._call(batch)
-        if error is None:
-            if self._shortage:
-                self._fitted = max(self._fitted, len(batch) * max(1, *sizes_of(batch)))
-        elif isinstance(error, OutOfMemory):
-            self._in_parts(batch, error)
-        elif len(batch) == 1:
+        if len(batch) == 1 and error and error.code == "out_of_memory":
+            self._judge(*batch[0], others_fit=False)
+        elif len(batch) == 1 and error:
             self._give_up(batch[0][0], error)
-        elif not self.lost:
+        elif error and error.code == "out_of_memory":
+            self._answer_in_parts(batch)
+        elif error:
             self._search(batch)
         return error is None
 
@@ -156,93 +264,88 @@ class Batcher:
         half = len(batch) // 2
         if self._answer(batch[:half]) and len(batch) - half > 1:
             self._search(batch[half:])
-        elif not self.lost:
+        elif not self._lost:
             self._answer(batch[half:])
 
-    def _in_parts(self, batch: Batch, error: ServiceError) -> None:
-        """Answer a batch in parts that fit into memory."""
-        if len(batch) == 1:
-            return self._too_large.append((*batch[0], error))
-        if not self._shortage:
-            self._shortage, self._fitted = batch, 0
-        batch = sorted(batch, key=lambda entry: entry[0].sizes[entry[1]])
-        self._answer(batch[: len(batch) // 2])
-        rest = batch[len(batch) // 2 :]
-        while rest:
-            count = fitting(sizes_of(rest), self._fitted) if self._fitted else len(rest)
-            self._answer(rest[:count])
-            rest = rest[count:]
+    def _answer_in_parts(self, batch: Batch) -> None:
+        """Answer a batch for which memory ran out in halves. If all inputs fit in some part, smaller batches follow."""
+        batch.sort(key=lambda entry: entry[0].sizes[entry[1]])
+        fitted, too_large, parts = 0, list[Batch](), [batch[: len(batch) // 2], batch[len(batch) // 2 :]]
+        while parts and not self._lost:
+            part = parts.pop(0)
+            if fitted and (fits := fitting(sizes_of(part), fitted)) < len(part):
+                parts.insert(0, part[fits:])
+                part = part[:fits]
+            error = self._call(part)
+            if error is None:
+                fitted = max(fitted, len(part) * max(sizes_of(part)))
+            elif error.code != "out_of_memory":
+                self._answer(part)  # another fault
+            elif len(part) > 1:
+                parts = [part[: len(part) // 2], part[len(part) // 2 :], *parts]
+            else:
+                too_large.append(part)
+        if not too_large:
+            self._metrics.memory_shortages.inc()
+            self.limit.short(len(batch), max(sizes_of(batch)), fitted)
+        for [(call, index)] in too_large:
+            self._judge(call, index, others_fit=fitted > 0)
 
-    def _judge(self, call: Call, index: int, error: ServiceError) -> None:
+    def _judge(self, call: Call, index: int, *, others_fit: bool) -> None:
         """Distinguish an input that is too large from a device on which nothing fits now."""
-        again = self._call([(call, index)]) if self._fitted else error
-        if again is None or call.gone:
-            return
-        fitted_before = call.sizes[index] <= self._largest_answered
-        if isinstance(again, OutOfMemory) and (self._fitted or not fitted_before):
-            reason = "the model ran out of memory with this input alone"
+        error = self._call([(call, index)])
+        if error and error.code == "out_of_memory" and (others_fit or call.sizes[index] > self._largest_answered):
             detail = f"instances.{index} does not fit into memory; a smaller one may"
-            again = ServiceError.at(index, reason, "input_too_large", detail)
-        self._give_up(call, again)
+            reason = "the model ran out of memory with this input alone"
+            error = invalid_input(index, reason, "input_too_large", detail)
+        if error:
+            self._give_up(call, error)
 
     def _give_up(self, call: Call, error: ServiceError) -> None:
-        if not self.lost:
-            self.queue.quarantine(call.client)
-            self._in_loop(self.drop, call, error)
+        """Answer a call with the error of one input, and call apart for a while what comes from its client."""
+        self._in_loop(self.drop, call, error)
+        if call.client is None:
+            return
+        now = self._clock()
+        known = {one: until for one, until in self._quarantined.items() if until > now}
+        self._quarantined = known | {call.client: now + QUARANTINE_SECONDS}
+        with self._changed:
+            for other in [one for one in self._requests if one.client == call.client and not one.next]:
+                del self._requests[other]
+                self._suspects[other] = None
 
     def _call(self, batch: Batch) -> ServiceError | None:
-        """Call the model with a batch; return the error if it fails."""
-        batch, items = self.queue.begin(batch)
+        """Call the model with the inputs of a batch whose clients still wait; return the error if it fails."""
+        with self._changed:
+            batch = [entry for entry in batch if not entry[0].gone]
+            items = [call.items[index] for call, index in batch]
         if not batch:
             return None
-        started, error = self._clock(), None
-        answers: Sequence[Any] = ()
-        self.busy_since = started
+        self.busy_since = started = self._clock()
+        for call, _ in batch:
+            call.started_at = call.started_at or started
+        self._in_model, error = len(batch), None
         try:
             answers = batch[0][0].predict(items)
             if len(answers) != len(items):
                 raise ValueError(f"predict returned {len(answers)} answers for {len(items)} inputs")
+            self._in_loop(self._deliver, batch, answers)
         except BaseException as caught:
-            error = self._events.classify(caught, batch[0][1] if len(batch) == 1 else None)
-        self.busy_since = None  # from here on no traceback holds the memory of a failed batch
+            error = of_model(caught, batch[0][1] if len(batch) == 1 else None)
+        self.busy_since, self._in_model = None, 0  # from here on no traceback holds the memory of a failed batch
         if error is None:
-            self._answered(batch, answers, started)
-            return None
-        self.queue.failed(batch)
-        if isinstance(error, DeviceLost):
-            self.lost = error
-            self._in_loop(self._end_all, error)
-            self._in_loop(self._events.device_lost, error)
-        elif isinstance(error, OutOfMemory):
-            self._events.release()
+            self._learn(batch, started, self._clock() - started)
+        elif error.code == "out_of_memory":
+            self._release()
+        elif error.code == "device_lost":
+            self._lost = error.detail
+            self._in_loop(self._drop_all, error)
+            self._in_loop(self._device_lost, error.detail)
         return error
 
-    def _answered(self, batch: Batch, answers: Sequence[Any], started: float) -> None:
-        seconds = self._clock() - started
-        self.queue.answered(len(batch))
-        self._in_loop(self._deliver, batch, answers, started)
-        largest = max(sizes_of(batch))
+    def _learn(self, batch: Batch, started: float, seconds: float) -> None:
+        self._answered, self._seconds, largest = len({call for call, _ in batch}), seconds, max(sizes_of(batch))
         self._largest_answered = max(self._largest_answered, largest)
         self._cost.learn(len(batch), largest, seconds)
-        self.memory.fitted(len(batch), largest)
-        self._events.batch_done(batch, seconds)
-
-    def _deliver(self, batch: Batch, answers: Sequence[Any], started: float) -> None:
-        for (call, index), answer in zip(batch, answers, strict=True):
-            if call.gone:
-                continue
-            call.answers[index] = answer
-            call.started_at, call.batch_size = call.started_at or started, len(batch)
-            call.left -= 1
-            if not call.left:
-                del self.calls[call]
-                if not call.done.done():
-                    call.done.set_result(call.answers)
-
-    def _end_all(self, error: ServiceError) -> None:
-        for call in list(self.calls):
-            self.drop(call, type(error)(error.detail))
-
-    def _in_loop(self, function: Callable[..., None], *arguments: object) -> None:
-        with suppress(RuntimeError):  # the event loop has ended
-            self._loop.call_soon_threadsafe(function, *arguments)
+        self.limit.answered(len(batch), largest)
+        self._metrics.batch_done([started - call.queued_at for call, _ in batch], seconds)

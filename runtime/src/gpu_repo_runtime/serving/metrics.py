@@ -1,6 +1,5 @@
 """The Prometheus metrics of the service: every name starts with ``service_``."""
 
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -8,10 +7,7 @@ from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histo
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from ..weights import Lock
 from . import logs
-from .batch_queue import Batch
-from .batcher import Batcher
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
@@ -26,10 +22,10 @@ GPU_MEMORY = {
 class Metrics:
     """All metrics, in a separate registry, so that a test process can have several services.
 
-    The functions are called at each scrape: ``memory`` returns device.Memory, or None on a CPU.
+    ``memory`` returns device.Memory, or None on a CPU; it is called at each scrape.
     """
 
-    def __init__(self, batcher: Callable[[], Batcher], memory: Callable[[], Any]) -> None:
+    def __init__(self, memory: Callable[[], Any]) -> None:
         self.registry = registry = CollectorRegistry()
         registry.register(REGISTRY)  # the owner's, and those of the process
 
@@ -52,15 +48,12 @@ class Metrics:
         self.load_seconds = gauge("service_model_load_seconds", "Time to load and warm the model")
         self.ready = gauge("service_ready", "1 while /readyz answers 200")
         self.info = gauge("service_info", "Always 1; what runs", "version", "image", "device", "name", "driver", "cuda")
-        self._weights = gauge("service_weights", "Always 1; the loaded weights", "name", "revision", "digest")
-        gauge("service_queue_depth", "Inputs that wait for the model now").set_function(lambda: batcher().queue.count)
-        gauge("service_batch_limit", "Largest batch the model gets now").set_function(lambda: batcher().memory.now)
-        registry.register(Live(batcher, memory))
-
-    def loaded(self, lock: Lock) -> None:
-        """Show the weights of the model."""
-        for one in lock.weights:
-            self._weights.labels(one.name, one.revision, one.digest).set(1)
+        self.weights = gauge("service_weights", "Always 1; the loaded weights", "name", "revision", "digest")
+        self.queue_depth = gauge("service_queue_depth", "Inputs that wait for the model now")
+        self.batch_limit = gauge("service_batch_limit", "Largest batch the model gets now")
+        about = "Batches that did not fit into memory and were made smaller"
+        self.memory_shortages = counter("service_memory_shortages", about)
+        registry.register(Live(memory))
 
     def answered(self, route: str, status: int) -> None:
         """Count an answer."""
@@ -69,27 +62,24 @@ class Metrics:
             counter = self._answers[route, status] = self.requests.labels(route, str(status))
         counter.inc()
 
-    def batch_done(self, batch: Batch, seconds: float) -> None:
-        """Count one call of the model that took ``seconds`` and ended now."""
-        started = time.perf_counter() - seconds
+    def batch_done(self, waits: list[float], seconds: float) -> None:
+        """Count one call of the model, and the seconds that each of its inputs waited for it."""
         self.model_seconds.observe(seconds)
-        self.batch_size.observe(len(batch))
-        for call, _ in batch:
-            self.queue_wait_seconds.observe(started - call.queued_at)
+        self.batch_size.observe(len(waits))
+        for wait in waits:
+            self.queue_wait_seconds.observe(wait)
 
 
 class Live(Collector):
     """What is counted elsewhere. GPU memory does not appear on a CPU or on a lost device."""
 
-    def __init__(self, batcher: Callable[[], Batcher], memory: Callable[[], Any]) -> None:
-        self._batcher, self._memory = batcher, memory
+    def __init__(self, memory: Callable[[], Any]) -> None:
+        self._memory = memory
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics."""
-        about = "Batches that did not fit into memory and were made smaller"
-        yield CounterMetricFamily("service_memory_shortages", about, self._batcher().memory.shortages)
         about = "Lines of the log that were dropped because they were not read in time"
-        yield CounterMetricFamily("service_log_dropped", about, sum(one.writer.dropped for one in logs.handlers))
+        yield CounterMetricFamily("service_log_dropped", about, sum(handler.dropped for handler in logs.handlers))
         try:
             memory = self._memory()
         except Exception:  # a lost device fails here too; /livez shows it

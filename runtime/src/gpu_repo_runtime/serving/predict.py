@@ -1,20 +1,24 @@
-"""Predictions over HTTP: ``{"instances": [...]}`` in, ``{"predictions": [...]}`` out, for each path and protocol."""
+"""Predictions as functions from body to body, with their paths: ``/predict``, Vertex AI's, and the protocols V1 and V2.
 
-import inspect
-from collections.abc import Awaitable, Callable, Hashable
+V1 is TensorFlow Serving's REST interface and KServe's: ``/v1/models/NAME`` and ``/v1/models/NAME:predict``.
+"""
+
+from collections.abc import Callable, Hashable
+from functools import partial
+from importlib.util import find_spec
 from typing import Any, TypeVar
 
-from fastapi import Request, Response
-from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Receive, Scope, Send
+from fastapi import FastAPI
+from starlette.types import Receive, Scope
 
-from . import tracing
-from .errors import ClientGone, ServiceError
-from .schemas import Asked
+from .errors import ServiceError
+from .middleware import Answer
+from .schemas import PLAIN, PROBLEM, Asked
 from .service import Service
 
 T = TypeVar("T")
-Answer = Callable[[Scope, Receive], Awaitable[bytes | Response]]
+STATES = {"starting": "LOADING", "ready": "AVAILABLE", "draining": "UNLOADING", "failed": "END"}
+VERSION = "1"  # one model, one version: the protocols count them
 
 
 class Predictions:
@@ -25,7 +29,7 @@ class Predictions:
         self._has_blob, self._write = service.interface.blob is not None, service.interface.json
         self._client_header = service.settings.client_header.lower().encode()
 
-    async def answer(self, scope: Scope, receive: Receive, *, any_type: bool = False) -> bytes:
+    async def answer(self, scope: Scope, receive: Receive, body: bytes, *, any_type: bool = False) -> bytes:
         """Return the body of the answer. Raises ServiceError.
 
         ``any_type``: curl -d, as the pages of the protocol V1 show it, declares a form.
@@ -35,9 +39,7 @@ class Predictions:
         if media_type != b"application/json" and not is_blob and not any_type:
             image = ", or image/... with one input as the body" if self._has_blob else ""
             raise ServiceError(f"send the header Content-Type: application/json{image}", "not_json")
-        read = self._request.read_blob if is_blob else self._request.read
-        # The inputs stay in memory while they wait, not their JSON too.
-        asked = read(await self.body(scope, receive))
+        asked = self._request.read_blob(body) if is_blob else self._request.read(body)
         return b'{"predictions":%b}' % await self.outputs(asked, scope, receive, self._write)
 
     async def outputs(self, asked: Asked, scope: Scope, receive: Receive, write: Callable[[list[Any]], T]) -> T:
@@ -51,19 +53,6 @@ class Predictions:
         scope["fields"].update(inputs=len(asked.inputs), batch=call.batch_size, queue_ms=queue_ms)
         return outputs
 
-    async def body(self, scope: Scope, receive: Receive) -> bytes:
-        """Return the body. Raises ServiceError."""
-        if dict(scope["headers"]).get(b"content-encoding", b"identity") != b"identity":
-            raise ServiceError("send the body without Content-Encoding; a gateway can decompress it", "encoded")
-        pieces: list[bytes] = []
-        while True:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise ClientGone("the client closed the connection before its body was complete")
-            pieces.append(message.get("body", b""))
-            if not message.get("more_body", False):
-                return b"".join(pieces)
-
     def _client(self, scope: Scope) -> Hashable:
         """Return who is quarantined if an input fails: the value of CLIENT_HEADER, else the address."""
         if self._client_header and (value := dict(scope["headers"]).get(self._client_header)):
@@ -72,45 +61,44 @@ class Predictions:
         return address[0] if address else None
 
 
-class PredictMiddleware:
-    """Answers the paths of ``answers``, inside the owner's middleware; the router takes most of a small request's time.
+def add_predict(app: FastAPI, service: Service) -> dict[str, Answer]:
+    """Document the paths of predictions; return the functions that answer them."""
+    predictions, request, aip = Predictions(service), service.request, service.settings.aip_predict_route
+    answers: dict[str, Answer] = {"/predict": predictions.answer}
+    request.document(app, "/predict", PROBLEM)
+    if aip not in ("", "/predict"):
+        request.document(app, aip, PROBLEM, include_in_schema=False)
+        answers[aip] = predictions.answer
+    path = _add_v1(app, service)
+    request.document(app, path, PLAIN, name="v1_predict", tags=["V1"])
+    answers[path] = partial(predictions.answer, any_type=True)
+    if find_spec("numpy"):  # the extra "open-inference"
+        from ..open_inference.protocol import add_open_inference
 
-    ``handlers`` are the exception handlers of the application, the owner's too.
-    """
-
-    def __init__(self, app: ASGIApp, answers: dict[str, Answer], handlers: dict[Any, Any]) -> None:
-        self.app, self._answers, self._handlers = app, answers, handlers
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or pass the request on."""
-        if root := scope.get("root_path"):
-            _add_root(root, scope)
-        path = scope["path"][len(root or "") :] if scope["type"] == "http" and scope["method"] == "POST" else ""
-        answer = self._answers.get(path)
-        if answer is None:
-            return await self.app(scope, receive, send)
-        scope["predicts"] = path
-        try:
-            content = await answer(scope, receive)
-        except ClientGone:
-            raise
-        except HTTPException as error:
-            kinds = (error.status_code, *type(error).__mro__)
-            handler = next(self._handlers[kind] for kind in kinds if kind in self._handlers)
-            response = handler(Request(scope, receive), error)
-            content = await response if inspect.isawaitable(response) else response
-        if tracing.ENABLED:
-            tracing.describe(path, scope["fields"])
-        if isinstance(content, Response):
-            return await content(scope, receive, send)
-        headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(content))]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": content})
+        answers |= add_open_inference(app, service, predictions)
+    return answers
 
 
-def _add_root(root: str, scope: Scope) -> None:
-    """Add the prefix that a gateway has removed, as ASGI defines it: mounted applications expect it."""
-    if scope["path"] != root and not scope["path"].startswith(f"{root}/"):
-        scope["path"] = root + scope["path"]
-        if raw_path := scope.get("raw_path"):
-            scope["raw_path"] = root.encode() + raw_path
+def _add_v1(app: FastAPI, service: Service) -> str:
+    """Add the routes of V1 but for predictions; return the path of these."""
+    name = service.name
+
+    @app.get("/", tags=["V1"], name="v1_alive")
+    async def alive() -> dict[str, str]:
+        """The liveness of KServe's clients."""
+        return {"status": "alive"}
+
+    @app.get("/v1/models", tags=["V1"], name="v1_models")
+    async def models() -> dict[str, list[str]]:
+        """The models of this service."""
+        return {"models": [name]}
+
+    @app.get(f"/v1/models/{name}", tags=["V1"], name="v1_model")
+    async def status() -> dict[str, Any]:
+        """Whether the model is ready, as KServe and TensorFlow Serving have it, in one."""
+        ready = service.state == "ready"
+        state = {"error_code": "OK" if ready else "UNAVAILABLE", "error_message": service.reason}
+        version = {"version": VERSION, "state": STATES[service.state], "status": state}
+        return {"name": name, "ready": ready, "model_version_status": [version]}
+
+    return f"/v1/models/{name}:predict"

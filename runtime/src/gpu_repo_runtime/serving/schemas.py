@@ -1,6 +1,5 @@
 """What ``/predict`` takes and gives, and how errors look; all of it appears in ``/docs``."""
 
-import json
 from collections.abc import Callable
 from functools import partial
 from types import GenericAlias
@@ -13,7 +12,7 @@ from pydantic import create_model as create
 
 from ..interface import BOTH_NAMES, Interface
 from ..owntypes import names_in, unrepeated
-from .errors import CODES, InvalidRequest
+from .errors import CODES, ServiceError, invalid_request
 from .settings import Settings
 
 # The media types of errors: clients of /v1 and /v2 look for one only in what is called plain JSON.
@@ -23,8 +22,7 @@ PROBLEMS = {status: "; ".join(title for other, title in SHOWN if other == status
 AS_PROBLEM = {"content": {PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}}}  # of an OpenAPI document
 # Faults of a body that has another form than {"instances": [...]}.
 OTHER_FORM = {"missing", "model_type", "list_type", "extra_forbidden"}
-SHOWN_CHARACTERS = 200
-ANY_FORM = '{"instances": [input, ...]}, as /docs shows it'
+FORM = 'send {"instances": [input, ...]}, as /docs shows it'
 
 
 class Problem(BaseModel):
@@ -77,7 +75,7 @@ class PredictRequest:
             examples = [text for text in examples if text]
             alias = AliasChoices(*(("texts", "instances") if interface.dated else ("instances", "texts")))  # as in 0.2
         self._name = alias.choices[0] if alias else "instances"
-        self.example = {"instances": [interface.as_asked(example) for example in examples][: settings.max_texts]}
+        self.examples = [interface.as_asked(example) for example in examples][: settings.max_texts]
         limits = Field(min_length=1, max_length=settings.max_texts, description="The inputs to predict, one or many")
         many: Any = Annotated[GenericAlias(list, (one,)), limits]
         serving_default = Field(description="As TensorFlow Serving has it")
@@ -95,15 +93,13 @@ class PredictRequest:
         )
         self._type: TypeAdapter[Any] = TypeAdapter(self.model)
         self._names = frozenset(names_in([self._type.core_schema, "inputs"]))  # aliases and tags too
-        shown = json.dumps({"instances": self.example["instances"][:1]}, ensure_ascii=False)
-        self._form = f"send {shown if len(shown) <= SHOWN_CHARACTERS else ANY_FORM}"
 
     def read(self, body: bytes) -> Asked:
-        """Return the inputs of a JSON body. InvalidRequest names what is wrong and repeats nothing of the body."""
+        """Return the inputs of a JSON body. The error names what is wrong and repeats nothing of the body."""
         return self._asked(self._type.validate_json, body)
 
     def read_blob(self, body: bytes) -> Asked:
-        """Return the input whose field of bytes is the body. Raises InvalidRequest."""
+        """Return the input whose field of bytes is the body. Raises ServiceError."""
         return self.read_python([{str(self._interface.blob): body}], {})
 
     def read_python(self, inputs: list[Any], parameters: dict[str, Any]) -> Asked:
@@ -120,19 +116,19 @@ class PredictRequest:
 
     def document(self, app: FastAPI, path: str, media_type: str, **options: Any) -> None:
         """Document a path of predictions, whose errors have a media type."""
-        content: dict[str, Any] = {"application/json": {"example": {str(self._name): self.example["instances"]}}}
+        content: dict[str, Any] = {"application/json": {"example": {str(self._name): self.examples}}}
         if self._interface.blob:
             # image/... is taken too; generators of clients stop at a media type that is a pattern.
             content["application/octet-stream"] = {"schema": {"type": "string", "format": "binary"}}
         extra = {"requestBody": {"content": content}}
         document(app, path, self.model, self.response, media_type, openapi_extra=extra, **options)
 
-    def _invalid(self, error: ValidationError) -> InvalidRequest:
+    def _invalid(self, error: ValidationError) -> ServiceError:
         faults: list[Any] = error.errors(include_input=False, include_url=False, include_context=False)
         has_other_form = any(fault["type"] in OTHER_FORM and len(fault["loc"]) < 2 for fault in faults)
         for fault in faults:  # the key of an unknown field, or of a dict, is the client's own word
             fault["loc"] = ["*" if isinstance(part, str) and part not in self._names else part for part in fault["loc"]]
-        return InvalidRequest.of(named_faults(faults), self._form if has_other_form else "")
+        return invalid_request(named_faults(faults), FORM if has_other_form else "")
 
 
 def document(

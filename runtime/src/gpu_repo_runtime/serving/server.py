@@ -1,4 +1,4 @@
-"""The server process: start in the background, drain on SIGTERM, end with an exit code that shows how it went."""
+"""The server process: it loads the model in the background, drains on SIGTERM, and its exit code shows how it went."""
 
 import asyncio
 import logging
@@ -9,48 +9,73 @@ import sys
 import threading
 import time
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ..contract import ContractError, Model
 from ..device import DeviceError
-from ..words import words_of
 from . import logs
-from .app import create_app
+from .app import Extend, create_app
 from .errors import EXIT_CONFIGURATION, EXIT_UNFINISHED, StartRefused
-from .gpu_cause import gpu_cause
-from .hooks import Hooks, build_middleware
 from .service import Service
 from .settings import REMOVED, Settings, misspelled
-from .upgrade import ChooseParser
+from .startup import gpu_cause
 
 log = logging.getLogger(__name__)
-# After SIGTERM the service still accepts requests for a while, and its answers close their connections: load balancers
-# notice, and no request meets a closed port. At most a quarter of shutdown_seconds.
+# Before it stops, the service still accepts requests for a while, and its answers close their connections: load
+# balancers notice, and no request meets a closed port. At most a quarter of shutdown_seconds.
 LAME_DUCK_SECONDS = 2.0
 # Of these, the last part without new connections: what was connected has time to send its request.
 LAST_SHARE = 0.25
-# /livez fails and can be reached this long before the process ends.
-LOST_SECONDS = 1.0
 # Of shutdown_seconds, for the end of the event loop and the last lines of the log.
 RESERVE_SECONDS = 0.8
-EXIT_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
-class Process:
-    """The start and the end of the service in this process."""
+class ChooseParser(asyncio.Protocol):
+    """Looks at the first bytes of a connection, then leaves it to the protocol of uvicorn that parses it.
 
-    def __init__(self, model: Model, settings: Settings, hooks: Hooks) -> None:
-        self.settings, self.exit_code, self.signal = settings, 0, 0
-        self._ending = threading.Event()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        app = create_app(model, settings, extend=hooks.extend, load=False)
-        build_middleware(app)
+    Java's HttpClient asks for HTTP/2 with ``Upgrade: h2c`` and is answered in HTTP/1.1. httptools, which is three times
+    as fast, drops the body of such a request; h11 does not.
+    """
+
+    def __init__(self, **arguments: Any) -> None:
+        self._arguments = arguments
+        self._usual = HttpToolsProtocol(**arguments)
+
+    def connection_made(self, transport: Any) -> None:
+        """A connection is open."""
+        self._transport = transport
+        self._usual.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        """The first bytes are here: usually the whole head."""
+        protocol: Any = self._usual
+        if b"h2c" in data.partition(b"\r\n\r\n")[0].lower():
+            protocol.connection_lost(ConnectionError("another parser takes over"))
+            protocol = H11Protocol(**self._arguments)
+            protocol.connection_made(self._transport)
+        self._transport.set_protocol(protocol)
+        protocol.data_received(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is closed before a request came."""
+        self._usual.connection_lost(exc)
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server around a service. ``exit_code`` is that of the process."""
+
+    def __init__(self, model: Model, settings: Settings, extend: Extend | None) -> None:
+        app = create_app(model, settings, extend=extend, load=False)
+        app.middleware_stack = app.build_middleware_stack()  # an error of one now, not with the first request
+        self.settings, self.exit_code, self._ending = settings, 0, threading.Event()
         self.service: Service = app.state.service
-        self.service.on_end = self._end_soon
         self._lame_duck = min(LAME_DUCK_SECONDS, settings.shutdown_seconds / 4)
-        self.config = uvicorn.Config(
+        self.service.on_end = lambda code: self.end(code, self._lame_duck)
+        config = uvicorn.Config(
             app,
             host=settings.listen_host,
             port=settings.port,
@@ -65,12 +90,11 @@ class Process:
             timeout_graceful_shutdown=max(0.1, settings.shutdown_seconds - self._lame_duck - RESERVE_SECONDS),  # type: ignore[arg-type]
             backlog=2048,
         )
-        self.server = uvicorn.Server(self.config)
+        super().__init__(config)
 
-    def run(self) -> int:
+    def serve_until_stopped(self) -> int:
         """Serve until the process is told to stop; return the exit code."""
         threading.Thread(target=self._end_in_time, daemon=True).start()
-        self._take_signals()
         try:
             listener = self.config.bind_socket()
         except SystemExit:
@@ -79,59 +103,43 @@ class Process:
             return 1
         log.info("listening", extra={"fields": {"host": self.settings.listen_host, "port": listener.getsockname()[1]}})
         with asyncio.Runner(loop_factory=self.config.get_loop_factory()) as runner:
-            runner.run(self._serve(listener))
+            runner.run(self._serve_model(listener))
         if self.service.unfinished:
             log.error("SHUTDOWN_SECONDS were too short: %d accepted requests had no answer", self.service.unfinished)
             return self.exit_code or EXIT_UNFINISHED
         return self.exit_code
 
-    def end(self, code: int) -> None:
-        """Stop accepting connections, answer what was accepted, and end with ``code``. Call it in the event loop."""
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Drain on the first signal; end at once on a second one. uvicorn calls it."""
+        if self._ending.is_set():
+            os._exit(128 + sig)
+        self._ending.set()
+        # No logging here: the signal may have interrupted the code that holds the lock. And a person at a terminal
+        # does not wait for load balancers.
+        seconds = 0 if sig == signal.SIGINT else self._lame_duck
+        asyncio.get_running_loop().call_soon_threadsafe(self.end, 0, seconds, signal.Signals(sig).name)
+
+    def end(self, code: int, seconds: float = 0.0, cause: str = "") -> None:
+        """Let /readyz fail, after so many seconds accept no requests, answer what was accepted and end with ``code``.
+
+        Call it in the event loop.
+        """
+        log.info("draining", extra={"fields": {"cause": cause or f"exit code {code}"}})
         self.exit_code = self.exit_code or code
         self._ending.set()
         self.service.drain()
-        self.server.should_exit = True
+        loop = asyncio.get_running_loop()
+        for listener in self.servers:
+            loop.call_later((1 - LAST_SHARE) * seconds, listener.close)
+        loop.call_later(seconds, setattr, self, "should_exit", True)
 
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Drain on the first signal; end at once on a second one."""
-        if self.signal:
-            os._exit(128 + sig)
-        self.signal = sig
-        self._ending.set()
-        if self._loop is None:
-            self.server.should_exit = True
-        else:  # no logging in a signal handler: it may have interrupted the code that holds the lock
-            self._loop.call_soon_threadsafe(self._drain)
-
-    def _drain(self) -> None:
-        assert self._loop
-        log.info("draining", extra={"fields": {"cause": signal.Signals(self.signal).name}})
-        self.service.drain()
-        # A person at a terminal does not wait for load balancers.
-        seconds = 0 if self.signal == signal.SIGINT else self._lame_duck
-        self._loop.call_later((1 - LAST_SHARE) * seconds, self._stop_listening)
-        self._loop.call_later(seconds, self.end, 0)
-
-    def _stop_listening(self) -> None:
-        for server in self.server.servers:
-            server.close()
-
-    def _take_signals(self) -> None:
-        for sig in EXIT_SIGNALS:
-            signal.signal(sig, self.handle_exit)
-
-    async def _serve(self, listener: socket.socket) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._loop.set_exception_handler(logs.in_loop)
+    async def _serve_model(self, listener: socket.socket) -> None:
+        asyncio.get_running_loop().set_exception_handler(logs.in_loop)
         starting = asyncio.create_task(self._start_service())
-        await self.server.serve([listener])
+        await self.serve([listener])
         starting.cancel()
 
-    def _end_soon(self, code: int) -> None:
-        asyncio.get_running_loop().call_later(LOST_SECONDS, self.end, code)
-
     async def _start_service(self) -> None:
-        self._take_signals()  # uvicorn has set its own
         try:
             await self.service.start()
         except DeviceError as error:
@@ -141,7 +149,7 @@ class Process:
         except (StartRefused, ContractError) as error:
             log.critical("refusing to start: %s", error)
             self.end(EXIT_CONFIGURATION)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             _failed("the model could not be loaded", error)
             self.end(1)
 
@@ -153,27 +161,24 @@ class Process:
 
 
 def _failed(what: str, error: BaseException) -> None:
-    text = f"{what}: {type(error).__name__}: {words_of(error)}"
+    text = f"{what}: {type(error).__name__}: {error}"
     hint = "; add it to pyproject.toml, then scripts/lock and scripts/setup" if "pip install" in text else ""
     log.critical("%s%s", text, hint, exc_info=error, extra={"whole": True})
 
 
-def main(model: Model, hooks: Hooks) -> None:
+def main(model: Model, settings_type: type[Settings], extend: Extend | None) -> None:
     """Run the service around ``model`` until it is told to stop; ends the process."""
-    settings = hooks.settings()
+    settings = settings_type()
     logs.configure(settings)
-    for name, setting in sorted(misspelled(os.environ, hooks.settings).items()):
+    for name, setting in sorted(misspelled(os.environ, settings_type).items()):
         log.warning("%s is not a setting and changes nothing: did you mean %s?", name, setting)
-    for name in REMOVED:
-        if os.environ.get(name):
-            log.critical("refusing to start: %s: %s", name, REMOVED[name])
-            _leave(EXIT_CONFIGURATION)
+    for name in filter(os.environ.get, REMOVED):
+        log.critical("refusing to start: %s: %s", name, REMOVED[name])
+        _leave(EXIT_CONFIGURATION)
     # The model's thread must not wait 5 ms for the interpreter each time it has a result.
     sys.setswitchinterval(0.001)
-    if hooks.unused:
-        log.warning(hooks.unused)
     try:
-        process = Process(model, settings, hooks)
+        server = Server(model, settings, extend)
     except (StartRefused, ContractError) as error:
         log.critical("refusing to start: %s", error)
         _leave(EXIT_CONFIGURATION)
@@ -181,15 +186,14 @@ def main(model: Model, hooks: Hooks) -> None:
         _failed("service.py cannot be used", error)
         _leave(1)
     if "service.name=" not in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", ""):
-        os.environ.setdefault("OTEL_SERVICE_NAME", process.service.name)
-    for line in process.service.interface.deprecations:
+        os.environ.setdefault("OTEL_SERVICE_NAME", server.service.name)
+    for line in server.service.interface.deprecations:
         log.warning("deprecated: %s", line)
     try:
-        code = process.run()
-    except SystemExit as ended:  # of uvicorn, if the port or the application does not start, or of the owner's code
-        phase = "while it served" if process.server.started else "at its start: see the lines before"
-        log.critical("the application ended %s", phase, exc_info=ended)
-        _leave(1)
+        code = server.serve_until_stopped()
+    except SystemExit as error:  # uvicorn's, if the owner's lifespan fails, or the owner's
+        log.critical("the application ended: see the lines before", exc_info=error)
+        code = 1
     log.info("stopped", extra={"fields": {"exit_code": code}})
     _leave(code)
 

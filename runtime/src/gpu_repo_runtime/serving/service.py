@@ -4,7 +4,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Hashable, Sequence
-from copy import copy
 from functools import partial
 from typing import Any, TypeVar
 
@@ -13,13 +12,11 @@ from starlette.types import Receive
 from .. import device
 from ..contract import Model, ran, refuse_async
 from ..interface import Interface, WrongAnswer
-from ..words import words_of
 from . import startup
-from .batch_queue import Call
-from .batcher import Batcher, BatchEvents
-from .errors import EXIT_DEVICE_LOST, ClientGone, DeviceLost, InvalidRequest, ServiceError
+from .batch_planning import Call
+from .batcher import Batcher
+from .errors import EXIT_DEVICE_LOST, ServiceError, invalid_input
 from .metrics import Metrics
-from .model_errors import classify
 from .schemas import PredictRequest
 from .settings import Settings
 
@@ -36,67 +33,62 @@ class Service:
     """One model on one device.
 
     ``reason`` shows why the state is not ready, ``weights`` is the digest of the weights that the model was loaded
-    with, ``unfinished`` counts accepted requests without an answer, ``on_end`` ends the process with a code.
+    with, ``unfinished`` counts accepted requests without an answer, ``reading`` has the tasks that read a body and when
+    they have to be done, ``on_end`` ends the process with a code.
     """
 
     def __init__(self, model: Model, settings: Settings) -> None:
         self.settings, self.model = settings, model
         self.state, self.reason, self.device = "starting", "the model is being loaded", "unknown"
-        self.weights, self.unfinished = "", 0
+        self.weights, self.unfinished, self.body_limit = "", 0, settings.body_limit
+        self.reading: dict[asyncio.Task[Any], float] = {}
         self.on_end: Callable[[int], None] = lambda _: None
         self.interface = Interface(model)
         self.request = PredictRequest(settings, self.interface)
         self.name = settings.model_name or type(model).__module__.split(".")[0]
-        self.metrics = Metrics(
-            lambda: self.batcher, lambda: device.memory(self.device) if self.state in ("ready", "draining") else None
+        self.metrics = Metrics(lambda: device.memory(self.device) if self.state in ("ready", "draining") else None)
+        self.batcher = Batcher(
+            self.metrics,
+            lambda: device.release(self.device),
+            self._device_lost,
+            limit=settings.batch_limit(self.interface.table),
+            max_queue=settings.max_queue,
         )
-        events = BatchEvents(classify, lambda: device.release(self.device), self.metrics.batch_done, self._device_lost)
-        self.batcher = Batcher(events, limit=settings.batch_limit(self.interface.table), max_queue=settings.max_queue)
+        self.metrics.ready.set_function(lambda: self.state == "ready")
+        self.metrics.queue_depth.set_function(lambda: self.batcher.waiting)
+        self.metrics.batch_limit.set_function(lambda: self.batcher.limit.now)
         self._defaults = self._group(self.interface.no_parameters)
         self._ticking = False
 
     async def start(self) -> None:
         """Load and warm the model, in the thread that will run it. Raises what startup.start raises."""
-        loop = asyncio.get_running_loop()
-        # An error comes as a result: a future takes no StopIteration, and lets SystemExit end the event loop.
-        started: asyncio.Future[startup.Started | BaseException] = loop.create_future()
 
         def report(phase: str) -> None:
             if self.state == "starting":
                 self.reason = phase
 
-        def prepare() -> bool:
-            try:
-                result = startup.start(self.interface, self.settings, report)
-            except BaseException as error:
-                loop.call_soon_threadsafe(started.set_result, error)
-                return False
-            self.batcher.memory.most = result.plan.batch
-            loop.call_soon_threadsafe(started.set_result, result)
-            return True
-
-        self.batcher.start(prepare)
-        result = await started
-        if isinstance(result, BaseException):
-            self.state, self.reason = "failed", words_of(result)
-            if isinstance(result, Exception):
-                raise result
-            raise RuntimeError(f"the model raised {type(result).__name__}") from result
-        self.device = result.device
-        about = [result.about.get(key, "") for key in ("device", "name", "driver", "cuda")]
-        self.metrics.info.labels(self.settings.app_version, self.settings.app_image, *about).set(1)
+        try:
+            result = await self.batcher.start(lambda: startup.start(self.interface, self.settings, report))
+        except (Exception, SystemExit) as error:
+            self.state, self.reason = "failed", str(error)
+            self.batcher.stop()
+            raise
+        self.device, self.batcher.limit.most = result.about["device"], result.batch
+        about = {"version": self.settings.app_version, "image": self.settings.app_image, **result.about}
+        self.metrics.info.labels(**about).set(1)
         self.metrics.load_seconds.set(result.seconds)
         if result.weights:
             self.weights = result.weights.digest
-            self.metrics.loaded(result.weights)
+            for one in result.weights.weights:
+                self.metrics.weights.labels(one.name, one.revision, one.digest).set(1)
         if self.state == "starting":
-            self.set_state("ready", "")
-        log.info(self.state, extra={"fields": {"seconds": round(result.seconds, 3), "max_batch": result.plan.batch}})
+            self.state, self.reason = "ready", ""
+        log.info(self.state, extra={"fields": {"seconds": round(result.seconds, 3), "max_batch": result.batch}})
 
     def drain(self) -> None:
         """Make /readyz fail; accepted requests are answered."""
         if self.state in ("starting", "ready"):
-            self.set_state("draining", "the service is stopping")
+            self.state, self.reason = "draining", "the service is stopping"
 
     def stop(self) -> None:
         """Accept nothing more and let the model's thread end."""
@@ -121,8 +113,9 @@ class Service:
         """
         checked = self.interface.held(inputs), self.interface.held_parameters(parameters)
         if len(inputs) > self.settings.max_queue:
-            raise InvalidRequest(f"{len(inputs)} inputs never fit: MAX_QUEUE is {self.settings.max_queue}")
-        return self.outputs(await self.call(*checked), list)
+            words = f"{len(inputs)} inputs never fit: MAX_QUEUE is {self.settings.max_queue}"
+            raise ServiceError(words, "invalid_request")
+        return self.outputs(await self.call(*checked), list) if checked[0] else []
 
     async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function of the owner in the model's thread, between two batches, and return what it returns.
@@ -151,7 +144,7 @@ class Service:
         predict, group = self.interface.call, self._defaults
         if parameters is not None:
             predict, group = partial(predict, parameters=parameters), self._group(parameters)
-        sizes = self._sizes(inputs) if self.interface.size else None
+        sizes = [int(self.interface.size(one)) for one in inputs] if self.interface.size else None
         call = self._submit(inputs, predict, sizes=sizes, group=group, client=client)
         call.receive = receive
         await self._answers(call)
@@ -166,27 +159,11 @@ class Service:
             return write(self.interface.checked(call.answers))
         except WrongAnswer as error:
             log.error("the model gave a wrong answer: %s", error)
-            raise ServiceError.at(error.index, str(error), "prediction_failed") from None
-
-    def set_state(self, state: str, reason: str) -> None:
-        """Change the state, and the metric that shows it."""
-        self.state, self.reason = state, reason
-        self.metrics.ready.set(state == "ready")
+            raise invalid_input(error.index, str(error), "prediction_failed") from None
 
     def _group(self, parameters: Any) -> tuple[str, Any]:
         # Only requests of the same parameters share a batch. 1, 1.0 and True compare equal; their keys do not.
         return self.interface.parameters_key(parameters), parameters
-
-    def _sizes(self, inputs: Sequence[Any]) -> list[int]:
-        sizes: list[int] = []
-        try:
-            for one in inputs:
-                sizes.append(int(self.interface.size(one)))  # type: ignore[misc]
-        except BaseException as error:
-            log.error("Model.size failed on an input", exc_info=error)
-            reason = f"Model.size raised {type(error).__name__}"
-            raise ServiceError.at(len(sizes), reason, "prediction_failed") from None
-        return sizes
 
     def _submit(self, inputs: Sequence[Any], predict: Callable[[list[Any]], Sequence[Any]], **about: Any) -> Call:
         if self.state == "starting":
@@ -195,48 +172,49 @@ class Service:
 
     async def _answers(self, call: Call) -> list[Any]:
         """Wait for a call; it is dropped if its client has gone. Raises ServiceError."""
-        if not self._ticking:
-            self._ticking = True
-            self._tick_later()
+        self.tick()
         try:
             answers: list[Any] = await call.done
             return answers
-        except ServiceError as failed:
-            # The call may stay in the model for long; an error that has the frames of this request would hold them.
-            failed.__traceback__ = None
-            raise copy(failed) from None
         except asyncio.CancelledError:  # the time to stop is over, or a timeout in an owner's route
-            self.batcher.drop(call, ClientGone("the answer is not awaited any more"))
+            self.batcher.drop(call, ServiceError("the answer is not awaited any more", "client_gone"))
             raise
         finally:
             watcher, call.receive, call.watcher = call.watcher, None, None  # its traceback has the call
             if watcher:
                 watcher.cancel()
 
-    def _tick_later(self) -> None:
-        asyncio.get_running_loop().call_later(min(TICK_SECONDS, self.settings.request_seconds), self._tick)
+    def tick(self) -> None:
+        """Look at all that waits from now on, until nothing does."""
+        if not self._ticking:
+            self._ticking = True
+            loop, shortest = asyncio.get_running_loop(), min(self.settings.request_seconds, self.settings.body_seconds)
+            loop.call_later(min(TICK_SECONDS, shortest), self._look)
 
-    def _tick(self) -> None:
-        """Give up the calls that take too long, and watch the clients of those that wait."""
-        self._ticking = bool(self.batcher.calls)
-        if self._ticking:
-            self._tick_later()
+    def _look(self) -> None:
+        """Give up the calls and bodies that take too long, and watch the clients of calls that wait."""
+        self._ticking = False
+        if self.batcher.calls or self.reading:
+            self.tick()
         now, longest = time.perf_counter(), self.settings.request_seconds
+        for task, ends in self.reading.items():
+            if now >= ends:
+                task.cancel()
         for call in list(self.batcher.calls):
             seconds = now - call.queued_at
             if seconds < min(TICK_SECONDS, longest):
                 break
             if seconds > longest:
                 self.batcher.drop(call, ServiceError(f"no answer within {longest:g} s", "deadline_exceeded"))
-            elif not call.watcher and (call.waiting or seconds > WATCH_IN_MODEL_SECONDS) and call.receive:
+            elif call.receive and not call.watcher and (not call.started_at or seconds > WATCH_IN_MODEL_SECONDS):
                 call.watcher = asyncio.create_task(self._watch(call, call.receive))
 
     async def _watch(self, call: Call, receive: Receive) -> None:
         # Once: a middleware that has read the body may return it again and again without waiting.
         if (await receive())["type"] == "http.disconnect":
-            self.batcher.drop(call, ClientGone("the client closed the connection"))
+            self.batcher.drop(call, ServiceError("the client closed the connection", "client_gone"))
 
-    def _device_lost(self, error: DeviceLost) -> None:
-        log.critical("the device is lost; this process ends", extra={"fields": {"error": error.detail}})
-        self.set_state("failed", f"device lost: {error.detail}")
+    def _device_lost(self, why: str) -> None:
+        log.critical("the device is lost; this process ends", extra={"fields": {"error": why}})
+        self.state, self.reason = "failed", f"device lost: {why}"
         self.on_end(EXIT_DEVICE_LOST)

@@ -2,21 +2,19 @@
 
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AliasChoices, Field, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 A_DAY = 86_400
-SHORTEST = 0.001
-MOST = 1_000_000
-MOST_BYTES = 2_000_000_000
 # Of a body of JSON: two escapes for a character (\ud83d\ude00), what separates inputs, what is around all of them.
 CHARACTER_BYTES, INPUT_BYTES, OTHER_BYTES = 12, 16, 10_000
-HEADER_NAME, HEADER_VALUE = r"^[A-Za-z0-9-]*$", r"^[!-~]([ -~]*[!-~])?$"
+HEADER_VALUE, PREFIX = r"^[!-~]([ -~]*[!-~])?$", r"^(/[A-Za-z0-9._~-]+)*$"
 NAME_IN_A_PATH = r"^([A-Za-z0-9_-][A-Za-z0-9._-]*)?$"
-ROUTE, PREFIX = r"^(/[^\s?#{}]*)?$", r"^(/[A-Za-z0-9._~-]+)*$"
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Seconds = Annotated[float, Field(ge=0.001, le=A_DAY)]
 
 # Variables that are settings no more, and what replaces them.
 REMOVED = {"SERVE_AS": "removed in 0.6: convert the weights in Model.load, for example self.network.half()"}
@@ -28,41 +26,32 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
     listen_host: str = Field(default="0.0.0.0", min_length=1, description="Address to listen on; :: for IPv6 and IPv4")
-    port: int = Field(
+    port: Annotated[int, Field(ge=0, le=65535)] = Field(
         default=8000,
-        ge=0,
-        le=65535,
         validation_alias=AliasChoices("port", "aip_http_port"),
         description="Port to listen on; 0 takes a free one",
     )
     device: Literal["auto", "cpu", "cuda"] = Field(
         default="auto", description="cuda stops the start without a usable GPU"
     )
-
-    max_batch_size: int | None = Field(
-        default=None, ge=1, le=MOST, description="Most inputs in a call (32; tables: 1024)"
-    )
-    max_queue: int = Field(default=1024, ge=1, le=MOST, description="Inputs that may wait for the model; more get 503")
-    max_texts: int = Field(default=64, ge=1, le=MOST, description="Inputs in one request")
-    max_text_chars: int = Field(default=10_000, ge=1, le=MOST, description="Characters in one input that is a text")
+    max_batch_size: Count | None = Field(default=None, description="Most inputs in a call (32; tables: 1024)")
+    max_queue: Count = Field(default=1024, description="Inputs that may wait for the model; more get 503")
+    max_texts: Count = Field(default=64, description="Inputs in one request")
+    max_text_chars: Count = Field(default=10_000, description="Characters in one input that is a text")
     max_body_bytes: int | None = Field(
         default=None,
         ge=100,
-        le=MOST_BYTES,
+        le=2_000_000_000,
         description="Size of a request body; None: as large as MAX_TEXTS and MAX_TEXT_CHARS need it",
     )
     client_header: str = Field(
-        default="",
-        pattern=HEADER_NAME,
-        description="Header (letters, digits and -) that identifies a client, for the quarantine; default: its address",
+        default="", description="Header that identifies a client, for the quarantine; default: its address"
     )
     memory_margin: float = Field(default=0.1, ge=0, lt=1, description="Share of the GPU's memory that stays free")
-
-    body_seconds: float = Field(default=10, ge=SHORTEST, le=A_DAY, description="Timeout for a request body (408)")
-    request_seconds: float = Field(default=30, ge=SHORTEST, le=A_DAY, description="Timeout for an answer (504)")
+    body_seconds: Seconds = Field(default=10, description="Timeout for a request body (408)")
+    request_seconds: Seconds = Field(default=30, description="Timeout for an answer (504)")
     shutdown_seconds: float = Field(default=30, ge=1, le=A_DAY, description="Time from SIGTERM to the end")
-    stuck_seconds: float = Field(default=120, ge=SHORTEST, le=A_DAY, description="A longer call fails /livez")
-
+    stuck_seconds: Seconds = Field(default=120, description="A longer call fails /livez")
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="debug, info, warning or error"
     )
@@ -74,14 +63,8 @@ class Settings(BaseSettings):
         pattern=NAME_IN_A_PATH,
         description="Name in /v1/models/NAME: letters, digits, -, _ and dots; empty: the package's",
     )
-    aip_predict_route: str = Field(
-        default="",
-        pattern=ROUTE,
-        description="One more path of POST /predict, without ?, #, { and }; Vertex AI sets it",
-    )
-    aip_health_route: str = Field(
-        default="", pattern=ROUTE, description="One more path of GET /readyz, without ?, #, { and }; Vertex AI sets it"
-    )
+    aip_predict_route: str = Field(default="", description="One more path of POST /predict; Vertex AI sets it")
+    aip_health_route: str = Field(default="", description="One more path of GET /readyz; Vertex AI sets it")
     root_path: str = Field(
         default="",
         pattern=PREFIX,

@@ -10,7 +10,6 @@ from fastapi import FastAPI
 
 from gpu_repo_runtime.contract import import_model
 from gpu_repo_runtime.serving import app
-from gpu_repo_runtime.serving.hooks import find_hooks
 
 NOW = "from version 0.2: write 'from gpu_repo_runtime.serving.app import create_app' and create_app(Model(), settings)"
 
@@ -19,6 +18,6 @@ def create_app(settings: Any = None, model: Any = None, **options: Any) -> FastA
     """Return the application around ``model``, by default the project's own."""
     warnings.warn(f"{__name__} is {NOW}", DeprecationWarning, stacklevel=2)
     package = __name__.split(".")[0]
-    hooks = find_hooks(package)
-    settings = settings or hooks.settings()
-    return app.create_app(model or import_model(package), settings, extend=hooks.extend, **options)
+    settings_type, extend = app.find_hooks(package)
+    settings = settings or settings_type()
+    return app.create_app(model or import_model(package), settings, extend=extend, **options)
