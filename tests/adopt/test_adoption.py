@@ -8,7 +8,7 @@ from pathlib import Path
 import adopt
 import pytest
 import yaml
-from adoption import lock, placing
+from adoption import placing
 from adoption.tree import read_tree
 
 from tests.adopt.conftest import Make
@@ -37,16 +37,9 @@ OLD = {
 
 
 @pytest.fixture
-def no_index(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Let nothing be resolved; return the folders in which it would have been."""
-    asked: list[Path] = []
-
-    def run_lock(clone: Path) -> str:
-        asked.append(clone)
-        return ""
-
-    monkeypatch.setattr(lock, "run_lock", run_lock)
-    return asked
+def no_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nothing be resolved."""
+    monkeypatch.setenv("UV_NO_INDEX", "1")
 
 
 ANSWERS = ("--answers", "project_type=batch", "--json")

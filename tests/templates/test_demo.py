@@ -44,9 +44,3 @@ def test_the_demo_shows_real_results_and_leaves_a_clean_child(project_type, rend
     fresh = render(AnswerSet(project_type, "plain", project_name="demo", ci=of_this_copy))
     made = set(git(child, "ls-files").splitlines()) - {str(path.relative_to(fresh)) for path in files_of(fresh)}
     assert not made, f"{project_type}: git would take what its own scripts made: {made}"
-
-
-@pytest.mark.release
-def test_the_demo_of_a_torch_service(torch_build, tmp_path):
-    assert SIGN["service"] in demo(tmp_path / "demo", "--framework", "torch", "--framework-build", torch_build)
-    run(tmp_path / "demo", "scripts/lint")

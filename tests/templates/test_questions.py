@@ -218,26 +218,6 @@ def test_a_child_that_is_on_an_image_at_its_end_may_stay(template, tmp_path, cap
     assert "torch-cu12 for driver 525 is retired" in refusal(copy_, tmp_path / "last", **recorded)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("framework", "driver", "image"),
-    [
-        ("torch", "580", "torch-cu13"),
-        ("torch", "525", "torch-cu12"),
-        ("tensorflow", "580", "tensorflow-cu12"),
-        ("tensorflow", "525", "tensorflow-cu12"),
-        ("plain", "580", "plain-cu13"),
-        ("plain", "525", "plain-cu12"),
-        ("jax", "580", "plain-cu13"),
-        ("jax", "525", "plain-cu12"),
-    ],
-)
-def test_the_image_follows_from_framework_and_driver(render, framework, driver, image):
-    child = render(AnswerSet("service", framework, gpu_driver=driver))
-    assert "framework_version" not in (child / ".copier-answers.yml").read_text()
-    assert f"/{image}:" in (child / "Dockerfile").read_text(), f"{framework} on {driver}"
-
-
 OWN = {"project_name": "a", "framework": "torch", "framework_version": "ours"}
 
 
