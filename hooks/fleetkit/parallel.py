@@ -32,10 +32,17 @@ def asked(future: Future[Row]) -> Row | None:
         return None
 
 
+def processes(jobs: int) -> Executor:
+    """Return a pool of processes, or of threads where there is no /dev/shm, which the locks of processes need."""
+    try:
+        return ProcessPoolExecutor(jobs)
+    except OSError:
+        return ThreadPoolExecutor(jobs)
+
+
 def each(work: Work, children: Sequence[Child], *more: object, jobs: int, rendering: bool = False) -> list[Row]:
     """Do the work for every child: in threads, or in processes where Copier renders, which takes a CPU."""
-    pool: Executor = ProcessPoolExecutor(jobs) if rendering else ThreadPoolExecutor(4 * jobs)
-    with pool:
+    with processes(jobs) if rendering else ThreadPoolExecutor(4 * jobs) as pool:
         futures = [pool.submit(guarded, work, child, *more) for child in children]
         rows = [asked(future) for future in futures]
     for at, row in enumerate(rows):

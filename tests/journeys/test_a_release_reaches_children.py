@@ -28,7 +28,10 @@ TYPES = ("service", "batch", "library")
 SINCE = [version for version in RELEASED if version >= "v0.2.0"]
 SCRIPT, PROGRAM, COPIER = "scripts/update", "the parent's program", "plain copier update as by Renovate"
 # Each type with its own scripts/update from the last release, the other ways once; before a release, all of them.
-SLOW = {(SINCE[-1], SCRIPT, kind) for kind in TYPES} | {(SINCE[0], PROGRAM, "batch"), (SINCE[-1], COPIER, "service")}
+SLOW = {(version, SCRIPT, kind) for version in SINCE[-1:] for kind in TYPES}
+SLOW |= {(version, PROGRAM, "batch") for version in SINCE[:1]}
+SLOW |= {(version, COPIER, "service") for version in SINCE[-1:]}
+pytestmark = pytest.mark.needs("the history of git")
 
 
 def edited(family: Family, path: Path, version: str, kind: str) -> Child:
