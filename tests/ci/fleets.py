@@ -1,6 +1,6 @@
 """A fleet in which the pipelines of all three CI systems run: children, this repository's fleet tool and an agent.
 
-Real: the fleet tool, the children's repositories, the updates, the children's own scripts and what is pushed. The
+Real: the fleet tool, the children's repositories, the updates and what is pushed. The
 `make` of the agents sets up no environment and takes the Python that runs the tests (standins/make.sh). The children's
 code host is a stand-in of its HTTP (tests/updates/code_host.py).
 """
@@ -20,10 +20,9 @@ from tests.ci.children import commit
 from tests.ci.runs import Pipeline
 from tests.conftest import ROOT, git
 from tests.updates.code_host import Server
-from tests.updates.copiers import copier_at
-from tests.updates.tiny import TEN_LINES, Template, make_child
+from tests.updates.fleet_world import BRANCH, make_world
+from tests.updates.tiny import TEN_LINES
 
-BRANCH = "template/v2.0.0"
 PIPELINE = Pipeline("hooks/fleet.Jenkinsfile", (".github/workflows/fleet.yml",))
 TOKEN = "canary-of-the-fleet"
 EDITS: dict[str, dict[str, str | None]] = {"first": {"own.txt": "own\n"}, "other": {"a.txt": "mine\n" + TEN_LINES}}
@@ -33,12 +32,9 @@ class Fleet:
     """A canary and another child on a code host, and this repository's fleet tool in a repository of its own."""
 
     def __init__(self, folder: Path, host: str, server: Server) -> None:
-        self.host, self.server = host, server
-        template = Template(folder / "template", copier_at(folder / "home"))
-        template.release("v1.0.0", {"a.txt": TEN_LINES})
-        self.bare = {name: self._child(template, folder, name, edits) for name, edits in EDITS.items()}
-        template.release("v2.0.0", {"a.txt": "fixed\n" + TEN_LINES})
-        around = template.copier.environment()
+        self.host, self.server, self.world = host, server, make_world(folder)
+        for name, edits in EDITS.items():
+            self.world.child(name, edits)
         self.source = folder / "parent"
         for room in ("hooks", "tools", "runtime", "base-images/image_tools"):
             shutil.copytree(ROOT / room, self.source / room, ignore=shutil.ignore_patterns("__pycache__"))
@@ -52,27 +48,15 @@ class Fleet:
         rule = {"kind": host, "api": server.address, "token_env": f"{host.upper()}_TOKEN"}
         rule |= {"address": f"file://{folder}/remotes/"}
         children = [{"url": f"{rule['address']}acme/{name}.git", "canary": name == "first"} for name in EDITS]
-        fleet = {"template": str(template.path), "children": children, "hosts": [rule]}
+        fleet = {"template": str(self.world.template.path), "children": children, "hosts": [rule]}
         (self.source / "fleet.yml").write_text(yaml.safe_dump(fleet))
         git(self.source, "init", "--quiet", "--initial-branch=main")
         commit(self.source, "The fleet")
         self.agents = farm.Agents(folder / "agents")
-        own = {name: value for name, value in around.items() if name.startswith(("COPIER_", "GIT_"))}
+        own = {name: value for name, value in self.world.env.items() if name.startswith(("COPIER_", "GIT_"))}
         variables = " ".join(f"{name}={shlex.quote(value)}" for name, value in own.items())
         for label in ("linux", "docker", "gpu"):
             self.agents.add(label, make=variables)
-
-    @staticmethod
-    def _child(template: Template, folder: Path, name: str, edits: dict[str, str | None]) -> Path:
-        child = make_child(template, folder / f"{name}-work", "--vcs-ref", "v1.0.0", edits=edits)
-        (child.path / "scripts").mkdir()
-        for script in ("setup", "test"):
-            (child.path / "scripts" / script).write_text('#!/bin/sh\n[ -z "$GITHUB_TOKEN$GITLAB_TOKEN" ]\n')
-            (child.path / "scripts" / script).chmod(0o755)
-        child.commit("The child's scripts")
-        bare = folder / "remotes" / "acme" / f"{name}.git"
-        child.git("clone", "--quiet", "--bare", str(child.path), str(bare))
-        return bare
 
     def run(self, run: Callable[..., Any], kind: str = "schedule", *, token: str = TOKEN, **options: Any) -> Any:
         """Run the pipeline on a system, as its schedule would."""
@@ -82,7 +66,7 @@ class Fleet:
 
     def pushed(self) -> set[str]:
         """Return the children that got a branch."""
-        return {name for name, bare in self.bare.items() if git(bare, "branch", "--list", BRANCH)}
+        return {name for name in EDITS if BRANCH in self.world.branches(name)}
 
     def open_requests(self) -> set[str]:
         """Return the children that have an open request."""

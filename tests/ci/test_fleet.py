@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.ci.fleets import BRANCH, PIPELINE, TOKEN, Fleet
+from tests.ci.fleets import PIPELINE, TOKEN, Fleet
 from tests.ci.runs import Run
 from tests.conftest import ROOT, git
 from tests.updates.code_host import serve
@@ -35,8 +35,7 @@ def test_the_others_follow_a_green_canary(fleet: Fleet, run: Callable[..., Run])
     assert (told.passed, told.failed) == ({"canaries", "others"}, set()), told.log
     assert fleet.open_requests() == fleet.pushed() == {"first", "other"}, told.log
     assert [len(requests) for requests in fleet.server.pulls.values() if requests] == [1, 1], "opened twice"
-    text = git(fleet.bare["first"], "show", f"{BRANCH}:a.txt")
-    assert text.startswith("fixed\n"), "the branch has the update"
+    assert fleet.world.read("first", "a.txt").startswith("fixed\n"), "the branch has the update"
     assert git(fleet.source, "status", "--porcelain") == ""
     assert TOKEN not in told.log
 

@@ -22,6 +22,12 @@ COMMIT = "git init -q -b main && git add -A && git -c user.name=Me -c user.email
 SHOWN = pytest.StashKey[int]()  # how much of its log the service had written before a step
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Pages send requests with curl; a test that needs a program is in `make test-slow`."""
+    if hasattr(item.module, "PAGE"):
+        item.add_marker(pytest.mark.needs("curl"))
+
+
 def copied(source: str, target: str) -> object:
     """Copy a file; link those of packages, which uv replaces and never writes into."""
     linked = "/site-packages/" in source and not source.endswith((".pth", "direct_url.json", "RECORD"))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.journeys.child import Child
 
 OWN = Path(__file__).parent / "own"
@@ -18,7 +16,6 @@ echo 'NZ = 9.5' >parcel_rates/__init__.py
 printf '[project]\\nname = "parcel-rates"\\nversion = "1.0"\\n' >pyproject.toml
 git add -A && git -c user.name=Me -c user.email=me@example.com commit -qm Rates && git tag v1.0
 """
-pytestmark = [pytest.mark.xdist_group(PAGE), pytest.mark.slow]
 
 
 def test_packages_of_pypi_are_locked_installed_and_can_be_imported(child: Child) -> None:

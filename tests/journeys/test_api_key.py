@@ -23,7 +23,6 @@ ROUTE = """
     async def countries() -> list[str]:
         return ["DE", "NZ"]
 """
-pytestmark = [pytest.mark.xdist_group(PAGE), pytest.mark.needs("curl")]
 
 
 @pytest.fixture(scope="module", autouse=True)

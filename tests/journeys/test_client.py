@@ -12,7 +12,6 @@ from tests.journeys.child import Child
 
 TYPE = "service"
 PAGE = "how-to/generate-a-client.md"
-pytestmark = [pytest.mark.xdist_group(PAGE), pytest.mark.needs("curl"), pytest.mark.slow]
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import kubernetes_validate
-import pytest
 import yaml
 
 from tests.journeys.child import Child
@@ -13,7 +12,6 @@ from tests.templates.checks import KUBERNETES
 
 TYPE = "service"
 PAGE = "how-to/deploy-to-kubernetes.md"
-pytestmark = [pytest.mark.xdist_group(PAGE), pytest.mark.slow]
 
 
 def objects(text: str) -> dict[str, Any]:

@@ -5,14 +5,12 @@ from __future__ import annotations
 import subprocess
 from typing import Any
 
-import pytest
 import yaml
 
 from tests.journeys.child import Child
 
 TYPE = "batch"
 PAGE = "how-to/run-a-batch-job-every-night.md"
-pytestmark = [pytest.mark.xdist_group(PAGE), pytest.mark.slow]
 
 
 def pod(rendered: str) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from tests.journeys.child import Child
 TYPE = "batch"
 PAGE = "tutorials/first-batch-job.md"
 BAD = {"5000007": "flavanoids", "5001234": "proline"}  # ids and columns
-pytestmark = [pytest.mark.xdist_group(PAGE), pytest.mark.slow]
 
 
 def table(child: Child) -> dict[int, dict[str, str]]:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.journeys.child import Child
 
 TYPE = "library"
 PAGE = "tutorials/first-library.md"
-pytestmark = [pytest.mark.xdist_group(PAGE), pytest.mark.slow]
 
 
 def test_my_function_is_exported(child: Child) -> None:

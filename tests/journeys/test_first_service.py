@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.journeys.child import Child
 
 TYPE = "service"
 PAGE = "tutorials/first-service.md"
-pytestmark = [pytest.mark.xdist_group(PAGE), pytest.mark.needs("curl"), pytest.mark.slow]
 
 
 def test_the_new_repository_works(child: Child) -> None:

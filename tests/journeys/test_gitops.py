@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.journeys.child import Child
 
 TYPE = "service"
 PAGE = "how-to/deploy-with-gitops.md"
-pytestmark = [pytest.mark.xdist_group(PAGE), pytest.mark.slow]
 
 
 def test_a_release_is_a_commit_in_the_overlay(child: Child) -> None:

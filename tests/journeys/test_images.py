@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.journeys.child import Child
 
 TYPE = "batch"
@@ -16,7 +14,6 @@ Path("photos").mkdir()
 for number in range(20):
     Path(f"photos/{number:02}.png").write_bytes(png(51 * number % 256) if number != 7 else b"broken")
 """
-pytestmark = [pytest.mark.xdist_group(PAGE), pytest.mark.slow]
 
 
 def test_my_image_model_passes_the_starting_tests(child: Child) -> None:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.journeys.child import Child
 
 TYPE = "library"
 PAGE = "how-to/test-on-a-gpu.md"
-pytestmark = [pytest.mark.xdist_group(PAGE), pytest.mark.slow]
 
 
 def test_the_first_snippet_of_the_readme_runs(child: Child) -> None:

@@ -14,7 +14,7 @@ from tests.docs.blocks import blocks_of
 from tests.docs.test_commands import parent_copy
 from tests.journeys.child import Child
 
-pytestmark = [pytest.mark.xdist_group("newcomer"), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 BLOCKS = [block.text for block in blocks_of((ROOT / "README.md").read_text(encoding="utf-8"), "README.md")]
 
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from tests.journeys.child import Child
 
 TYPE = "service"
 PAGE = "how-to/work-in-a-notebook.md"
-pytestmark = [pytest.mark.xdist_group(PAGE), pytest.mark.slow]
 
 
 def test_a_notebook_predicts_with_my_model(child: Child) -> None:

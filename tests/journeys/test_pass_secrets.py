@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.journeys.child import Child
 
 TYPE = "service"
 PAGE = "how-to/pass-secrets.md"
-pytestmark = [pytest.mark.xdist_group(PAGE), pytest.mark.slow]
 
 
 def test_the_tests_need_no_password(child: Child) -> None:

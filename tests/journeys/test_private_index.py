@@ -19,7 +19,7 @@ TYPE = "service"
 PAGE = "how-to/use-a-private-index.md"
 SECRET = "s3cr@:/%# $"  # the characters that an address has to quote
 LOGIN = "Basic " + base64.b64encode(f"robot:{SECRET}".encode()).decode()
-pytestmark = [pytest.mark.xdist_group(PAGE), pytest.mark.slow, pytest.mark.needs("openssl")]
+pytestmark = pytest.mark.needs("openssl")
 
 
 class Index(SimpleHTTPRequestHandler):

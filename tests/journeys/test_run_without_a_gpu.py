@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 import yaml
 
 from tests.journeys.child import Child
 
 TYPE = "service"
 PAGE = "how-to/run-without-a-gpu.md"
-pytestmark = [pytest.mark.xdist_group(PAGE), pytest.mark.slow]
 
 
 def test_no_pod_requests_a_gpu_and_the_rest_of_the_base_stays(child: Child) -> None:

@@ -23,7 +23,6 @@ store.create_dir(bucket)
 fs.copy_files("texts", f"{bucket}/texts", destination_filesystem=store)
 """
 MOTO = ".venv/bin/uv tool run --quiet --from 'moto[server]==5.2.5' moto_server -H 127.0.0.1 -p {port}"
-pytestmark = [pytest.mark.xdist_group(PAGE), pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

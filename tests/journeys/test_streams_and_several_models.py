@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from tests.journeys.child import Child
 
 TYPE = "service"
 PAGE = "how-to/stream-and-serve-several-models.md"
-pytestmark = [pytest.mark.xdist_group(PAGE), pytest.mark.slow, pytest.mark.needs("curl")]
 
 
 def test_the_starting_tests_pass_with_two_models(child: Child) -> None:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-import pytest
-
 from tests.journeys.child import Child
 
 TYPE = "batch"
 PAGE = "how-to/train-on-your-data.md"
 OWN = Path(__file__).parent / "own"
-pytestmark = [pytest.mark.xdist_group("how-to/predict-on-a-table.md"), pytest.mark.slow]
 
 
 def test_my_packages_are_installed_and_my_table_is_there(child: Child) -> None:

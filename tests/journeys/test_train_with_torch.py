@@ -7,8 +7,6 @@ import json
 import math
 from textwrap import indent
 
-import pytest
-
 from tests.journeys import test_train
 from tests.journeys.child import Child
 
@@ -16,7 +14,6 @@ TYPE = "batch"
 FRAMEWORK = "torch"
 PAGE = test_train.PAGE
 MODEL = (test_train.OWN / "sine.py").read_text()
-pytestmark = [pytest.mark.xdist_group(f"{PAGE} with PyTorch"), pytest.mark.slow]
 
 
 def test_my_package_is_added_and_torch_stays_that_of_the_cpu(child: Child) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.conftest import ROOT
 from tests.journeys.blocks import blocks
 from tests.journeys.child import Child
 
 TYPE = "service"
 PAGE = "how-to/upload-files-and-log-requests.md"
-pytestmark = [pytest.mark.xdist_group(PAGE), pytest.mark.slow, pytest.mark.needs("curl")]
 
 
 def test_my_image_model_passes_the_starting_tests(child: Child) -> None:

@@ -11,7 +11,6 @@ from tests.journeys.child import Child
 
 TYPE = "service"
 PAGE = "how-to/use-uv-or-pip.md"
-pytestmark = [pytest.mark.xdist_group(PAGE), pytest.mark.slow]
 
 
 @pytest.fixture(scope="module", autouse=True)
