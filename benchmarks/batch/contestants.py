@@ -1,10 +1,13 @@
 """Ways to run the model of the package `bench` over a file of texts or numbers, with the results in a Parquet file.
 
-usage: contestants.py bare|pandas|ray INPUT OUTPUT BATCH     (CORES: how many each may use)
+usage: contestants.py bare|ray INPUT OUTPUT BATCH     (CORES: how many each may use)
 """
 
+import json
 import os
 import sys
+import time
+from pathlib import Path
 
 import pandas as pd
 import pyarrow.csv as pc
@@ -36,18 +39,8 @@ def bare(source: str, output: str, size: int) -> None:
         model.predict(inputs(frame.iloc[position : position + size]))
 
 
-def pandas(source: str, output: str, size: int) -> None:
-    """What a notebook does: read everything, loop, put the answers beside the rows, write everything."""
-    model = ready()
-    frame = pd.read_parquet(source) if source.endswith(".parquet") else pd.read_csv(source)
-    parts = [frame.iloc[position : position + size] for position in range(0, len(frame), size)]
-    answers = [pd.DataFrame(model.predict(inputs(part))) for part in parts]
-    if answers:
-        pd.concat([frame, pd.concat(answers, ignore_index=True)], axis=1).to_parquet(output)
-
-
 def ray(source: str, output: str, size: int) -> None:
-    """Ray Data with an actor for each core that holds the model."""
+    """Ray Data with an actor for each core that holds the model. Writes its seconds after its start to OUTPUT.json."""
     import ray
 
     class Predictor:
@@ -58,15 +51,24 @@ def ray(source: str, output: str, size: int) -> None:
             answers = pd.DataFrame(self.model.predict(inputs(batch)))
             return pd.concat([batch.reset_index(drop=True), answers], axis=1)
 
+    def seconds(name: str) -> float:
+        """Run over a file next to the input: like the job with a few rows, that of a few is the start of the actors."""
+        begun, file = time.perf_counter(), str(Path(source).with_stem(name))
+        rows = ray.data.read_parquet(file) if file.endswith(".parquet") else ray.data.read_csv(file)
+        if CORES > 1:  # a file comes as one block, which one actor would do alone
+            rows = rows.repartition(4 * CORES)
+        actors = ray.data.ActorPoolStrategy(size=CORES)
+        rows.map_batches(Predictor, compute=actors, batch_format="pandas", batch_size=size).write_parquet(output)
+        return time.perf_counter() - begun
+
+    begun = time.perf_counter()
     # Beside the actors there has to be room for reading and writing.
     ray.init(num_cpus=CORES + (2 if CORES > 1 else 1), include_dashboard=False, logging_level="ERROR")
-    rows = ray.data.read_parquet(source) if source.endswith(".parquet") else ray.data.read_csv(source)
-    if CORES > 1:  # a file comes as one block, which one actor would do alone
-        rows = rows.repartition(4 * CORES)
-    actors = ray.data.ActorPoolStrategy(size=CORES)
-    rows.map_batches(Predictor, compute=actors, batch_format="pandas", batch_size=size).write_parquet(output)
+    seconds("few")
+    start, few, whole = time.perf_counter() - begun, seconds("few"), seconds("all")
+    Path(f"{output}.json").write_text(json.dumps({"wall_s": whole - few, "start_s": start}))
 
 
 if __name__ == "__main__":
     way, source, output, size = sys.argv[1:]
-    {"bare": bare, "pandas": pandas, "ray": ray}[way](source, output, int(size))
+    {"bare": bare, "ray": ray}[way](source, output, int(size))

@@ -80,15 +80,14 @@ def batch_reading() -> str:
     """Return what the comparison of the batch job says, in sentences whose figures are computed."""
     result = load("benchmarks/results/batch.json")
     fast, *encoder = (result[name]["ratios"] for name in ("starting model, real lines", *ENCODER))
+    start = result["start of a plain child"]["ways"]["job"]
 
     def times(way: str, other: str) -> str:
         uneven, even = (f"{ratios[f'{way} over {other}']:.1f}" for ratios in encoder)
         return f"{uneven} and {even} times"
 
-    numbers = [
-        f"{1 / result[f'numbers, {kind}']['ratios']['job over bare, by processor time']:.1f} ({kind})"
-        for kind in ("Parquet", "CSV")
-    ]
+    parts = {kind: result[f"numbers, {kind}"] for kind in ("Parquet", "CSV")}
+    costs = [f"{1 / part['ratios']['job over bare, by processor time']:.1f} ({kind})" for kind, part in parts.items()]
     sentences = [
         f"A sentence encoder does {times('job', 'bare')} the rows of a bare loop over texts in memory, where their "
         f"length varies and where it hardly does.",
@@ -96,13 +95,28 @@ def batch_reading() -> str:
         f"{percent(max(ratios['memory of job over ray'] for ratios in encoder))} of its memory at most.",
         f"A model of some microseconds a row, as a child starts with, does {percent(fast['job over bare'])} of the "
         f"bare loop's rows, and {percent(fast[f'{LARGE_PARTS} over bare'])} with `--part-rows 50000`: each part costs "
-        f"some milliseconds. That is {fast['job over pandas']:.1f} times pandas and "
-        f"{fast['job over ray']:.1f} times Ray Data.",
-        f"A million rows of 13 numbers, as a table, take {' and '.join(numbers)} times the processor time of pyarrow "
-        f"and the model alone.",
+        f"some milliseconds. That is {fast['job over ray']:.1f} times Ray Data.",
+        f"A plain child starts in {start['start_s']:.1f} s, with {start['start_cpu_s']:.1f} s of processor time.",
+        f"A million rows of 13 numbers, as a table, take {' and '.join(costs)} times the processor time of pyarrow and "
+        "the model alone:",
     ]
     wrapper = TextWrapper(120, subsequent_indent="  ", break_on_hyphens=False)
-    return "\n".join(wrapper.fill(f"- {sentence}") for sentence in sentences)
+    return "\n".join(wrapper.fill(f"- {sentence}") for sentence in sentences) + f"\n\n{numbers(parts)}"
+
+
+def numbers(parts: dict[str, Any]) -> str:
+    """Return a table of the ways to predict a million rows of numbers, by kind of file."""
+    first, second = (part["ways"] for part in parts.values())
+    rows = [
+        [
+            shown(way),
+            *(f"{ways[way]['rows_per_second']:,.0f}" for ways in (first, second)),
+            f"{first[way]['start_s']:.1f}",
+            str(max(first[way]["memory_mib"], second[way]["memory_mib"])),
+        ]
+        for way in first
+    ]
+    return table(["", *(f"rows a second, {kind}" for kind in parts), "start in s", "memory in MiB"], rows)
 
 
 def images() -> str:
