@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,6 @@ def write_files(folder: Path, files: Mapping[str, str]) -> None:
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
-
-
-def reason(done: subprocess.CompletedProcess[str]) -> str:
-    """Return the last line that Copier printed, which names the error."""
-    return (done.stderr.strip() or "no message").splitlines()[-1]
 
 
 @dataclass
@@ -68,8 +63,6 @@ class Repository:
 class Template(Repository):
     """A template whose versions are given as whole dicts of files."""
 
-    released: list[str] = field(default_factory=list)
-
     def release(self, version: str, files: Mapping[str, str], settings: str = "") -> None:
         """Make `files` and `settings` (the text of copier.yml) the content of the tag `version`."""
         if not self.path.exists():
@@ -81,22 +74,16 @@ class Template(Repository):
         write_files(self.path, {**ANSWERS_FILE, **files, "copier.yml": settings or "{}\n"})
         self.commit(version)
         self.git("tag", version)
-        self.released.append(version)
 
 
 @dataclass
 class Child(Repository):
     """A repository made from a template."""
 
-    def update(self, *options: str) -> subprocess.CompletedProcess[str]:
-        """Run `copier update` with default answers; the exit code is the caller's to judge."""
-        return self.copier.run("update", "--defaults", *options, cwd=self.path)
-
-    def updated(self, *options: str) -> subprocess.CompletedProcess[str]:
-        """Run `copier update`, which must succeed."""
-        done = self.update(*options)
-        assert done.returncode == 0, f"copier update failed: {reason(done)}"
-        return done
+    def updated(self, *options: str) -> None:
+        """Run plain `copier update` with default answers."""
+        done = self.copier.run("update", "--defaults", *options, cwd=self.path)
+        assert done.returncode == 0, done.stderr
 
     def edit(self, files: Mapping[str, str | None]) -> None:
         """Write the owner's `files` (None deletes one) and commit them."""
@@ -143,15 +130,10 @@ class Program:
         return {file["path"]: file["kind"] for file in files if file["path"] != ".copier-answers.yml"}
 
 
-def copy(template: Template, path: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """Run `copier copy` of `template` to `path` with default answers."""
-    return template.copier.run("copy", "--defaults", *options, template.path, path, cwd=path.parent)
-
-
 def make_child(template: Template, path: Path, *options: str, edits: Mapping[str, str | None] | None = None) -> Child:
     """Render `template` into `path` as a repository with one commit, and one more for the owner's `edits`."""
-    done = copy(template, path, *options)
-    assert done.returncode == 0, f"copier copy failed: {reason(done)}"
+    done = template.copier.run("copy", "--defaults", *options, template.path, path, cwd=path.parent)
+    assert done.returncode == 0, done.stderr
     child = Child(path, template.copier)
     child.git("init", "--quiet")
     child.commit("Start from the template")
