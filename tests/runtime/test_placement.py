@@ -14,6 +14,8 @@ from gpu_repo_runtime.serving.errors import StartRefused
 from gpu_repo_runtime.serving.settings import Settings
 from gpu_repo_runtime.serving.startup import check_placement
 
+CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
+
 
 class Tensor:
     """A tensor somewhere."""
@@ -26,88 +28,61 @@ class Network:
     """A network with parameters here and there."""
 
     def __init__(self, *where: str) -> None:
-        self._where = where
-
-    def parameters(self) -> list[Tensor]:
-        return [Tensor(where) for where in self._where]
-
-    def buffers(self) -> list[Tensor]:
-        return []
+        self.parameters = lambda: [Tensor(one) for one in where]
+        self.buffers = list[Tensor]
 
 
-class SessionOptions:
-    """The part of ONNX Runtime's options that counts here."""
-
-    intra_op_num_threads = 0
-
-
-class InferenceSession:
+class Session:
     """An ONNX session that runs where `given` says, whatever was asked for."""
 
-    given: tuple[str, ...] = ("CPUExecutionProvider",)
+    given: tuple[str, ...] = (CPU,)
 
     def __init__(self, path: str = "", options: Any = None, providers: Any = ()) -> None:
-        self.path, self.options, self.asked, self.fallback = path, options or SessionOptions(), providers, True
+        self.asked, self.fallback = providers, True
 
     def get_providers(self) -> list[str]:
         return list(self.given)
-
-    def get_session_options(self) -> SessionOptions:
-        return self.options
 
     def disable_fallback(self) -> None:
         self.fallback = False
 
 
-@pytest.fixture
-def onnxruntime(monkeypatch: pytest.MonkeyPatch) -> Any:
-    module: Any = ModuleType("onnxruntime")
-    module.InferenceSession, module.SessionOptions = InferenceSession, SessionOptions
-    module.get_available_providers = lambda: ["CUDAExecutionProvider", "CPUExecutionProvider"]
-    monkeypatch.setitem(sys.modules, "onnxruntime", module)
-    monkeypatch.setattr(InferenceSession, "given", ("CPUExecutionProvider",))
-    return module
-
-
-@pytest.fixture
-def torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    module: Any = ModuleType("torch")
-    module.nn, module.Tensor = SimpleNamespace(Module=Network), Tensor
-    monkeypatch.setitem(sys.modules, "torch", module)
+@pytest.fixture(autouse=True)
+def frameworks(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch: Any = ModuleType("torch")
+    torch.nn, torch.Tensor = SimpleNamespace(Module=Network), Tensor
+    onnxruntime: Any = ModuleType("onnxruntime")
+    onnxruntime.InferenceSession = Session
+    onnxruntime.SessionOptions = lambda: SimpleNamespace(intra_op_num_threads=0)
+    onnxruntime.get_available_providers = lambda: [CUDA, CPU]
+    for module in (torch, onnxruntime):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(Session, "given", (CPU,))
     # What imports the stand-in goes with it.
     monkeypatch.setitem(sys.modules, "gpu_repo_runtime.device.with_torch", None)
     del sys.modules["gpu_repo_runtime.device.with_torch"]
 
 
-def faults(**parts: Any) -> list[str]:
-    """Return what is said of a model with these attributes."""
-    return left_on_cpu(SimpleNamespace(**parts))
+# Attributes of a model, and what is said of it; nothing where it is on the GPU, or on both on purpose.
+PLACES: list[tuple[dict[str, Any], str]] = [
+    (
+        {"pipeline": SimpleNamespace(model=Network("cpu", "cpu")), "labels": ["a"]},
+        "Model.pipeline.model is on the CPU: ",
+    ),
+    ({"parts": {"encoder": Network("cpu")}}, "Model.parts['encoder'] is on the CPU: "),
+    ({"topics": Tensor("cpu")}, "Model.topics is on the CPU: "),
+    ({"session": Session()}, f"Model.session is an ONNX session on {CPU}"),
+    ({"model": Network("cuda", "cpu")}, ""),
+    ({"model": Network("cuda"), "topics": Tensor("cpu")}, ""),
+]
 
 
-@pytest.mark.usefixtures("torch")
-def test_a_network_that_was_left_on_the_cpu_is_named() -> None:
-    [fault] = faults(pipeline=SimpleNamespace(model=Network("cpu", "cpu")), labels=["a"])
-    assert fault.startswith("Model.pipeline.model is on the CPU: ")
-    [fault] = faults(parts={"encoder": Network("cpu")})
-    assert fault.startswith("Model.parts['encoder'] is on the CPU: ")
-    assert faults(topics=Tensor("cpu"))
+def test_what_was_left_on_the_cpu_is_named() -> None:
+    for parts, said in PLACES:
+        faults = left_on_cpu(SimpleNamespace(**parts))
+        assert [fault[: len(said)] for fault in faults] == ([said] if said else []), faults
 
 
-@pytest.mark.usefixtures("torch")
-def test_what_is_on_the_gpu_or_on_both_on_purpose_is_left_in_peace() -> None:
-    assert faults(model=Network("cuda", "cpu")) == []
-    assert faults(model=Network("cuda"), topics=Tensor("cpu")) == []
-
-
-@pytest.mark.usefixtures("onnxruntime")
-def test_an_onnx_session_without_the_gpu_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    [fault] = faults(session=InferenceSession())
-    assert fault.startswith("Model.session is an ONNX session on CPUExecutionProvider")
-    monkeypatch.setattr(InferenceSession, "given", ("CUDAExecutionProvider", "CPUExecutionProvider"))
-    assert faults(session=InferenceSession()) == []
-
-
-@pytest.mark.usefixtures("torch")
 def test_cuda_refuses_to_start_and_auto_warns(caplog: pytest.LogCaptureFixture) -> None:
     model = SimpleNamespace(net=Network("cpu"))
     check_placement(model, "cpu", Settings(device="cuda"))
@@ -118,13 +93,13 @@ def test_cuda_refuses_to_start_and_auto_warns(caplog: pytest.LogCaptureFixture) 
     assert "Model.net is on the CPU" in caplog.text
 
 
-def test_a_session_on_the_gpu_never_falls_back_to_the_cpu(onnxruntime: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_on_the_gpu_never_falls_back_to_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = pytest.raises(DeviceError, match=r"model\.onnx cannot run on the GPU")
     with refused:  # CUDA cannot be loaded
         onnx.session("weights/model.onnx", "cuda")
-    monkeypatch.setattr(InferenceSession, "given", ("CUDAExecutionProvider", "CPUExecutionProvider"))
+    monkeypatch.setattr(Session, "given", (CUDA, CPU))
     session = onnx.session("model.onnx", "cuda")
-    assert (session.asked, session.fallback) == (["CUDAExecutionProvider"], False)
-    onnxruntime.get_available_providers = lambda: ["CPUExecutionProvider"]
+    assert (session.asked, session.fallback) == ([CUDA], False)
+    monkeypatch.setattr(sys.modules["onnxruntime"], "get_available_providers", lambda: [CPU])
     with refused:  # not built for it
         onnx.session("weights/model.onnx", "cuda")

@@ -11,6 +11,9 @@ import pytest
 from gpu_repo_runtime.promote import promote
 from gpu_repo_runtime.registry import RegistryError
 
+from tests.sampling import sampled
+from tests.shared import program
+
 OLD, NEW = f"sha256:{'a' * 64}", f"sha256:{'b' * 64}"
 HOST = "host.example.com"
 PUSHED = f"{HOST}/ml/staging/it@{NEW}"
@@ -41,139 +44,96 @@ elif action == "copy" and not state["ignores"]:
 """
 
 
+COMMIT, OTHER = "c" * 40, "d" * 40
+OLDER, NOW, NEWER = "2026-04-01T00:00:00Z", "2026-05-01T00:00:00Z", "2026-06-01T00:00:00Z"
+
+
 class Registry:
     """The stand-in of a registry, and scripts/promote's program before it."""
 
-    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        self.place, self.capsys = folder / "registry.json", capsys
-        self.write(
-            tags={},
-            faults={},
-            ignores=False,
-            calls=[],
-            built=f"{'c' * 40} 2026-05-01T00:00:00Z",
-        )
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "registry.json"
 
-    def write(self, **state: Any) -> None:
-        """Set parts of the state."""
-        before = json.loads(self.place.read_text()) if self.place.exists() else {}
-        self.place.write_text(json.dumps(before | state))
-
-    def read(self, name: str) -> Any:
-        """Return a part of the state."""
-        return json.loads(self.place.read_text())[name]
-
-    def promote(self, tag: str, back: bool = False, name: str = NAME, commit: str = "c" * 40) -> tuple[int, str]:
-        """Promote; return the exit code, and the digest or what was said."""
-        place, code = PUSHED.replace(HOST, name.partition("/")[0]), 0
+    def promote(self, tag: str, commit: str = COMMIT, back: bool = False, **state: Any) -> tuple[int, str, str]:
+        """Promote in a registry of this state; return the exit code, what was said, and the tag's digest or ""."""
+        state = {"tags": {}, "faults": {}, "ignores": False, "calls": [], "built": f"{commit} {NOW}"} | state
+        self.file.write_text(json.dumps(state))
         try:
-            told = promote(place, f"{name}:{tag}", commit, "2026-05-01T00:00:00Z", back)
+            code, said = 0, promote(PUSHED, f"{NAME}:{tag}", commit, NOW, back)
         except RegistryError as error:
-            code, told = error.code, str(error)
-        return code, told + self.capsys.readouterr().err
+            code, said = error.code, str(error)
+        return code, said, json.loads(self.file.read_text())["tags"].get(tag, [""])[0]
+
+    def calls(self, action: str) -> list[list[str]]:
+        """Return the calls of an action of skopeo."""
+        return [call for call in json.loads(self.file.read_text())["calls"] if call[0] == action]
 
 
 @pytest.fixture
-def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Registry:
-    """Return an empty registry; the folder is not a repository, so that no commit of another is known."""
-    (tmp_path / "skopeo").write_text(SKOPEO)
-    (tmp_path / "skopeo").chmod(0o755)
+def registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
+    """Return a registry; the folder is not a repository, so that no commit of another is known."""
+    program(tmp_path / "skopeo", SKOPEO)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setenv("REGISTRY_PAUSES", "0 0")
     monkeypatch.chdir(tmp_path)
-    return Registry(tmp_path, capsys)
+    return Registry(tmp_path)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("tag", ["main", "v1.2.3"])
-def test_a_new_tag_gets_the_pushed_digest_and_the_same_again_is_no_fault(registry: Registry, tag: str) -> None:
-    for _ in range(2):
-        assert registry.promote(tag) == (0, NEW)
-    assert registry.read("tags")[tag][0] == NEW
-    copy = next(call for call in registry.read("calls") if call[0] == "copy")
-    assert {"--all", "--preserve-digests", f"docker://{PUSHED}"} <= set(copy)
-    assert {"--src-tls-verify=true", "--dest-tls-verify=true"} <= set(copy)
+def has(tag: str, labels: str = "", digest: str = OLD) -> dict[str, Any]:
+    """Return the state of a registry that has a tag."""
+    return {"tags": {tag: [digest, labels]}}
 
 
-@pytest.mark.parametrize("tag", ["v1.2.3", "1.2.3"])
-def test_a_version_never_moves(registry: Registry, tag: str) -> None:
-    registry.write(tags={tag: [OLD, ""]})
-    code, said = registry.promote(tag, back=True)
-    assert (code, f"is {OLD} already and a version never moves" in said) == (1, True), said
-    assert registry.read("tags")[tag][0] == OLD
-
-
-NEWER = "2026-06-01T00:00:00Z"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("when", "back", "code"),
-    [(NEWER, False, 1), (NEWER, True, 0), ("2026-04-01T00:00:00Z", False, 0), ("<no value>", False, 0)],
-)
-def test_a_tag_that_follows_goes_back_only_when_told(registry: Registry, when: str, back: bool, code: int) -> None:
-    there = "d" * 40 if when[0] == "2" else "<no"
-    registry.write(tags={"main": [OLD, f"{there} {when}"]})
-    found, said = registry.promote("main", back)
-    assert found == code, said
-    assert registry.read("tags")["main"][0] == (OLD if code else NEW)
-    assert not code or f"is of a newer commit already, {there}: not moved back to {'c' * 40}" in said
-
-
-@pytest.mark.slow
-def test_history_decides_before_the_time(registry: Registry) -> None:
-    """The commit that a tag has is older than this one by history, and later by its clock."""
-    git = "git -c user.name=a -c user.email=a@example.com"
-    script = f"git init -q; {git} commit -qm 1 --allow-empty; {git} commit -qm 2 --allow-empty; git rev-list HEAD"
-    done = subprocess.run(["sh", "-c", script], cwd=registry.place.parent, check=True, capture_output=True, text=True)
-    newer, older = done.stdout.split()
-    for this, there, when, code in ((newer, older, "2026-06", 0), (older, newer, "2026-04", 1)):
-        registry.write(tags={"main": [OLD, f"{there} {when}-01T00:00:00Z"]}, built=f"{this} 2026-05-01T00:00:00Z")
-        assert registry.promote("main", commit=this)[0] == code
-        assert registry.read("tags")["main"][0] == (OLD if code else NEW)
-
-
-@pytest.mark.parametrize(
-    ("built", "known"),
-    [
-        ("d" * 40, "d" * 40),
-        (f"{'c' * 40}-dirty", f"{'c' * 40}-dirty"),
-        ("<no value>", "a commit that it does not name"),
-        ("", "a commit that it does not name"),
-    ],
-)
-def test_an_image_of_another_commit_is_not_released(registry: Registry, built: str, known: str) -> None:
-    """A build that did nothing leaves what the engine had under that name, and scripts/push pushes it."""
-    registry.write(built=f"{built} 2026-05-01T00:00:00Z".strip())
-    code, said = registry.promote("v1.2.3")
-    assert (code, f"was built from {known}, not from {'c' * 40}" in said) == (1, True), said
-    assert registry.read("tags") == {}
-
-
-SILENT = "level=fatal msg=connection refused"
-DENIED = "level=fatal msg=reading config: denied"
-# What the registry has and does, the tag that is asked for, what is said.
-FAILING: dict[str, tuple[dict[str, Any], str, str]] = {
-    "silent": ({"faults": {"inspect": SILENT}}, "main", "does not answer: connection refused"),
-    "forgets": ({"ignores": True}, "main", f"does not show {NEW}"),
+VERSION = f"is {OLD} already and a version never moves"
+UNNAMED = f"was built from a commit that it does not name, not from {COMMIT}"
+# The tag, what the registry has and does, exit code, what is said.
+CASES: dict[str, tuple[str, dict[str, Any], int, str]] = {
+    "new": ("main", {}, 0, NEW),
+    "new version": ("v1.2.3", {}, 0, NEW),
+    "again": ("v1.2.3", has("v1.2.3", digest=NEW), 0, NEW),
+    "version moves": ("v1.2.3", has("v1.2.3") | {"back": True}, 1, VERSION),
+    "version without v": ("1.2.3", has("1.2.3") | {"back": True}, 1, VERSION),
+    "of a newer commit": ("main", has("main", f"{OTHER} {NEWER}"), 1, f"newer commit already, {OTHER}: not moved back"),
+    "back on purpose": ("main", has("main", f"{OTHER} {NEWER}") | {"back": True}, 0, NEW),
+    "of an older commit": ("main", has("main", f"{OTHER} {OLDER}"), 0, NEW),
+    "of an unknown commit": ("main", has("main", "<no <no value>"), 0, NEW),
+    # A build that did nothing leaves what the engine had under that name, and scripts/push pushes it.
+    "another commit": ("v1.2.3", {"built": f"{OTHER} {NOW}"}, 1, f"was built from {OTHER}, not from {COMMIT}"),
+    "dirty": ("v1.2.3", {"built": f"{COMMIT}-dirty {NOW}"}, 1, f"was built from {COMMIT}-dirty"),
+    "no label": ("v1.2.3", {"built": f"<no value> {NOW}"}, 1, UNNAMED),
+    "silent": ("main", {"faults": {"inspect": "msg=connection refused"}}, 3, "does not answer: connection refused"),
+    "forgets": ("main", {"ignores": True}, 3, f"does not show {NEW}"),
     "hides a version": (
-        {"tags": {"v1.2.3": [OLD, ""]}, "faults": {"inspect": "msg=manifest unknown"}},
         "v1.2.3",
+        has("v1.2.3") | {"faults": {"inspect": "msg=manifest unknown"}},
+        3,
         "Let the account that releases read what is released",
     ),
     "does not describe its image": (
-        {"tags": {"main": [OLD, ""]}, "faults": {"labels": DENIED}},
         "main",
+        has("main") | {"faults": {"labels": "msg=reading config: denied"}},
+        3,
         "does not answer: reading config: denied",
     ),
 }
 
 
+@pytest.mark.parametrize("case", sampled([*CASES], ["version moves", "another commit"]))
+def test_a_tag_gets_the_pushed_digest_or_stays_as_it_is(registry: Registry, case: str) -> None:
+    tag, state, code, words = CASES[case]
+    before = state.get("tags", {}).get(tag, [""])[0]
+    found, said, after = registry.promote(tag, **state)
+    assert (found, words in said, after) == (code, True, before if code else NEW), said
+    for copy in registry.calls("copy"):
+        assert {"--all", "--preserve-digests", f"docker://{PUSHED}", "--src-tls-verify=true"} <= set(copy)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("case", FAILING)
-def test_a_registry_that_fails_is_said_with_its_own_words_and_nothing_is_set(registry: Registry, case: str) -> None:
-    state, tag, words = FAILING[case]
-    registry.write(**state)
-    code, said = registry.promote(tag)
-    assert (code, words in said) == (3, True), said
-    assert registry.read("tags").get(tag, [OLD])[0] == OLD
+def test_history_decides_before_the_time(registry: Registry, tmp_path: Path) -> None:
+    """The commit that a tag has is older than this one by history, and later by its clock."""
+    git = "git -c user.name=a -c user.email=a@example.com"
+    script = f"git init -q; {git} commit -qm 1 --allow-empty; {git} commit -qm 2 --allow-empty; git rev-list HEAD"
+    done = subprocess.run(["sh", "-c", script], cwd=tmp_path, check=True, capture_output=True, text=True)
+    newer, older = done.stdout.split()
+    for this, there, when, code in ((newer, older, NEWER, 0), (older, newer, OLDER, 1)):
+        assert registry.promote("main", this, **has("main", f"{there} {when}"))[::2] == (code, OLD if code else NEW)

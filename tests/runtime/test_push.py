@@ -6,32 +6,31 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.processes import Process
 from tests.runtime.services import RUNTIME
+from tests.shared import program
 
 DIGEST = f"sha256:{'b' * 64}"
+# Each call of an action gets the next of its answers: an exit code, and what is printed.
 DOCKER = """#!/usr/bin/env python3
 import json, os, sys, time
 from pathlib import Path
-place = Path(__file__).with_name("state.json")
-state = json.loads(place.read_text())
-state["calls"].append(sys.argv[1:])
-if sys.argv[1] == "login":
-    state["login"] = [sys.stdin.read(), os.environ["DOCKER_CONFIG"], os.environ.get("PYTHONPATH", "")]
+answers, action = json.loads(Path("answers").read_text()), sys.argv[1]
+code, text = answers[action].pop(0) if action in answers else (0, "")
+Path("answers").write_text(json.dumps(answers))
+if action == "login":
     Path(os.environ["DOCKER_CONFIG"], "config.json").write_text("secret")
-answer = state["answers"].pop(0) if sys.argv[1] == "push" else [state["refuses"] if sys.argv[1] == "login" else 0, ""]
-place.with_suffix(".new").write_text(json.dumps(state))
-place.with_suffix(".new").replace(place)
-if answer[1] == "hang":
-    time.sleep(60)
-print(answer[1])
-sys.exit(answer[0])
+    Path("login").write_text(sys.stdin.read() + os.environ["DOCKER_CONFIG"])
+print(text, flush=True)
+time.sleep(60 if text == "hangs" else 0)
+sys.exit(code)
 """
 PUSH = """
 import sys
@@ -47,48 +46,41 @@ DONE = [0, f"layers\nci-7: digest: {DIGEST} size: 1"]
 BUSY = [1, "received unexpected HTTP status: 503 Service Unavailable"]
 OWN = [1, "layer: Pushed\nunknown: slow down"]  # a 429 with a code of its own
 STAGING, RELEASES = "host.example.com/ml/staging/it", "host.example.com/ml/it"
-
-
-class Pushing:
-    """The program beside a stand-in of Docker."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.state, self.file = folder, folder / "state.json", folder / "build/image.txt"
-        (folder / "docker").write_text(DOCKER)
-        (folder / "docker").chmod(0o755)
-
-    def start(self, *answers: Any, refuses: int = 0, staging: str = STAGING, **variables: str) -> subprocess.Popen[str]:
-        self.state.write_text(json.dumps({"calls": [], "answers": answers, "refuses": refuses}))
-        around = {"PATH": f"{self.folder}:{os.environ['PATH']}", "PYTHONPATH": str(RUNTIME), "TMPDIR": str(self.folder)}
-        names = (f"{RELEASES}:ci-7", staging, RELEASES, "c" * 40, str(self.file))
-        command = [sys.executable, "-c", PUSH, *names]
-        return subprocess.Popen(
-            command, env=around | {"REGISTRY_PAUSES": "0 0"} | variables, stderr=subprocess.PIPE, text=True
-        )
-
-    def __call__(self, *answers: Any, **how: Any) -> tuple[int, str]:
-        process = self.start(*answers, **how)
-        told = process.communicate(timeout=60)[1]
-        return process.returncode, told
-
-    def told(self) -> Any:
-        return json.loads(self.state.read_text())
+FILE = "image.txt"
+Push = Callable[..., Process]
 
 
 @pytest.fixture
-def pushing(tmp_path: Path) -> Pushing:
-    return Pushing(tmp_path)
+def push(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Push:
+    """Return a function that starts the program beside a stand-in of Docker."""
+    program(tmp_path / "docker", DOCKER)
+    (tmp_path / "push.py").write_text(PUSH)
+    monkeypatch.chdir(tmp_path)
+
+    def start(*answers: Any, refuses: int = 0, staging: str = STAGING, **variables: str) -> Process:
+        Path("answers").write_text(json.dumps({"push": answers, "login": [[refuses, ""]]}))
+        around = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHONPATH": f"{RUNTIME}:.", "TMPDIR": str(tmp_path)}
+        names = (f"{RELEASES}:ci-7", staging, RELEASES, "c" * 40, FILE)
+        return Process("push", *names, env=around | {"REGISTRY_PAUSES": "0 0"} | variables, stderr=subprocess.PIPE)
+
+    return start
+
+
+def login() -> tuple[str, Path]:
+    """Return the password that Docker was given, and the folder of its login."""
+    password, folder = Path("login").read_text().splitlines()
+    return password, Path(folder)
 
 
 @pytest.mark.slow
-def test_what_was_pushed_is_written_down_also_when_the_registry_was_busy(pushing: Pushing) -> None:
-    code, told = pushing(BUSY, OWN, DONE)
-    assert code == 0, told
+def test_what_was_pushed_is_written_down_also_when_the_registry_was_busy(push: Push) -> None:
+    process = push(BUSY, OWN, DONE)
+    told = process.communicate(timeout=60)[1]
+    assert process.returncode == 0, told
     assert told.count("the registry is busy, trying again") == 2
     assert "layers\n" in told, "what Docker says while it pushes"
-    image, commit, when = pushing.file.read_text().splitlines()
+    image, commit, when = Path(FILE).read_text().splitlines()
     assert (image, commit, when[-1]) == (f"{STAGING}@{DIGEST}", "c" * 40, "Z")
-    assert pushing.told()["calls"][0] == ["tag", f"{RELEASES}:ci-7", f"{STAGING}:ci-7"]
 
 
 @pytest.mark.slow
@@ -105,29 +97,26 @@ def test_what_was_pushed_is_written_down_also_when_the_registry_was_busy(pushing
     ],
 )
 def test_what_was_not_pushed_is_said_and_nothing_is_written(
-    pushing: Pushing, answers: Any, how: dict[str, Any], code: int, words: str
+    push: Push, answers: Any, how: dict[str, Any], code: int, words: str
 ) -> None:
-    pushing.file.parent.mkdir()
-    pushing.file.write_text("of an earlier push\n")
-    found, told = pushing(*answers, **how)
-    assert (found, words in told) == (code, True), told
-    assert not pushing.file.exists()
+    Path(FILE).write_text("of an earlier push\n")
+    process = push(*answers, **how)
+    told = process.communicate(timeout=60)[1]
+    assert (process.returncode, words in told, Path(FILE).exists()) == (code, True, False), told
 
 
-def test_a_login_is_for_the_program_alone(pushing: Pushing) -> None:
-    code, told = pushing(DONE, REGISTRY_USER="robot", REGISTRY_PASSWORD_COMMAND="echo word")
-    assert code == 0, told
-    password, folder, _ = pushing.told()["login"]
-    assert (password, Path(folder).exists()) == ("word\n", False)
+def test_a_login_is_for_the_program_alone(push: Push) -> None:
+    assert push(DONE, REGISTRY_USER="robot", REGISTRY_PASSWORD_COMMAND="echo word").wait(60) == 0
+    password, folder = login()
+    assert (password, folder.exists()) == ("word", False)
 
 
 @pytest.mark.slow
-def test_a_stopped_push_leaves_no_login(pushing: Pushing) -> None:
-    process = pushing.start([0, "hang"], REGISTRY_PASSWORD="word")
+def test_a_stopped_push_leaves_no_login(push: Push) -> None:
+    process = push([0, "hangs"], REGISTRY_PASSWORD="word")
     end = time.monotonic() + 30
-    while not any(call[0] == "push" for call in pushing.told()["calls"]) and time.monotonic() < end:
+    while json.loads(Path("answers").read_text() or "{}").get("push") != [] and time.monotonic() < end:
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
-    assert process.returncode == 143
-    assert not Path(pushing.told()["login"][1]).exists()
+    assert (process.returncode, login()[1].exists()) == (143, False)

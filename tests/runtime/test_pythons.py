@@ -2,82 +2,56 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from gpu_repo_runtime import pythons
 
-PROJECT = """[project]
-name = "a"
-classifiers = [
-  "Programming Language :: Python :: 3.13",
-  "Programming Language :: Python :: 3.9",
-  "Programming Language :: Python :: 3 :: Only",
-  "Programming Language :: Python :: 3.11",
-]
+from tests.shared import program
+
+CLASSIFIERS = [f"Programming Language :: Python :: {one}" for one in ("3.13", "3.9", "3 :: Only", "3.11")]
+# Stands in for uv: a Python whose version is in the file `absent` is missing, one in `red` fails its tests.
+UV = """#!/bin/sh
+[ "$1" = venv ] || exit 0
+for folder; do :; done
+if grep -qx "${folder##*/}" absent; then exit 1; fi
+mkdir -p "$folder/bin"
+printf '#!/bin/sh\\necho "$@" >>calls\\n! grep -qx %s red\\n' "${folder##*/}" >"$folder/bin/python"
+chmod +x "$folder/bin/python"
 """
-# Stands in for uv: a Python whose version is in `absent` is missing, one in `red` fails its tests.
-UV = """#!/usr/bin/env python3
-import json, pathlib, sys
-words = sys.argv[1:]
-told = json.loads(pathlib.Path("uv.json").read_text())
-with open("calls", "a") as calls:
-    print(json.dumps(words), file=calls)
-if words[0] == "venv":
-    folder = pathlib.Path(words[-1])
-    if folder.name in told["absent"]:
-        sys.exit("no interpreter found")
-    (folder / "bin").mkdir(parents=True, exist_ok=True)
-    code = int(folder.name in told["red"])
-    (folder / "bin/python").write_text(f'#!/bin/sh\\necho "$@" >>pytest-calls\\nexit {code}\\n')
-    (folder / "bin/python").chmod(0o755)
-"""
-Test = Callable[..., int]
 
 
 @pytest.fixture
-def test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Test:
-    """Return a function that runs the program in a library."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "pyproject.toml").write_text(PROJECT)
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of a library, and stand in it."""
+    (tmp_path / "pyproject.toml").write_text(f"[project]\nname = 'a'\nclassifiers = {CLASSIFIERS}\n")
     (tmp_path / "requirements.lock").write_text("x==1 \\\n    --hash=sha256:3\n")
-    (tmp_path / "uv").write_text(UV)
-    (tmp_path / "uv").chmod(0o755)
-
-    def run(*words: str, absent: tuple[str, ...] = (), red: tuple[str, ...] = ()) -> int:
-        (tmp_path / "uv.json").write_text(json.dumps({"absent": absent, "red": red}))
-        return pythons.main(["--uv", str(tmp_path / "uv"), *words])
-
-    return run
+    program(tmp_path / "uv", UV)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("absent", "red", "code", "words"),
     [
-        ((), (), 0, "Python 3.9: passed, Python 3.11: passed, Python 3.13: passed"),
-        (("3.13",), (), 3, "Python 3.11: passed, Python 3.13: not tested"),
-        (("3.13",), ("3.9",), 1, "Python 3.9: failed, Python 3.11: passed, Python 3.13: not tested"),
+        ("", "", 0, "Python 3.9: passed, Python 3.11: passed, Python 3.13: passed"),
+        ("3.13", "", 3, "Python 3.11: passed, Python 3.13: not tested"),
+        ("3.13", "3.9", 1, "Python 3.9: failed, Python 3.11: passed, Python 3.13: not tested"),
     ],
 )
-def test_all_are_those_of_the_classifiers_and_a_failure_counts_more_than_a_missing_python(
-    test: Test, capsys: pytest.CaptureFixture[str], absent: tuple[str], red: tuple[str], code: int, words: str
+def test_each_classifier_is_tested_and_a_failure_counts_more_than_a_missing_python(
+    library: Path, capsys: pytest.CaptureFixture[str], absent: str, red: str, code: int, words: str
 ) -> None:
-    assert test("all", absent=absent, red=red) == code
+    (library / "absent").write_text(f"{absent}\n")
+    (library / "red").write_text(f"{red}\n")
+    assert pythons.main(["--uv", "./uv", "all", "-k", "one or two"]) == code
     assert words in capsys.readouterr().err
+    assert (library / "calls").read_text().splitlines()[-1].endswith("--ignore=tests/gpu -k one or two")
 
 
-def test_options_go_to_pytest_and_the_report_has_the_version(test: Test) -> None:
-    assert test("3.12", "-k", "one or two", "-x") == 0
-    [call] = Path("pytest-calls").read_text().splitlines()
-    assert call.endswith("--ignore=tests/gpu -k one or two -x")
-    assert "--junit-xml=build/test-results/python-3.12.xml" in call
-
-
-def test_what_is_no_version_is_refused_and_said(test: Test, capsys: pytest.CaptureFixture[str]) -> None:
-    Path("pyproject.toml").write_text("[project]\nname = 'a'\n")
+def test_anything_but_a_version_is_rejected(library: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (library / "pyproject.toml").write_text("[project]\nname = 'a'\n")
     for words in ((), ("every",), ("312",), ("-q",), ("all",)):
-        assert (test(*words), Path("calls").exists()) == (0 if words == ("all",) else 2, False), words
+        assert pythons.main(["--uv", "./uv", *words]) == (0 if words == ("all",) else 2), words
         assert "nothing was tested: write --python 3.12, or all with classifiers" in capsys.readouterr().err

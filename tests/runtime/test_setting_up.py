@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -172,38 +171,6 @@ def test_what_uv_refuses_is_an_error(
     said = capsys.readouterr().err
     assert "the package index 127.0.0.1 does not answer: check PIP_INDEX_URL" in said
     assert "secret" not in said
-
-
-@pytest.fixture
-def image(child: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return the environment of an image that has x 1, and let the repository be in its container."""
-    packages = tmp_path / "opt/env"
-    record = packages / "lib/python3.13/site-packages/X-1.dist-info/METADATA"
-    record.parent.mkdir(parents=True)
-    record.write_text("Metadata-Version: 2.1\nName: X\nVersion: 1\n")
-    monkeypatch.setattr(environment, "IMAGE", record)
-    monkeypatch.setattr(environment, "PACKAGES", packages)
-    (child / "requirements-dev.lock").write_text("")
-    return packages
-
-
-@pytest.mark.slow
-def test_in_the_image_only_what_it_lacks_is_installed_and_its_packages_are_seen(child: Path, image: Path) -> None:
-    program(image / "bin/uv", UV)
-    for _ in range(2):  # a second time from what the first one left
-        assert environment.main([]) == 0
-        assert (child / "synced").read_text() == f"{WHEEL} \\\n    --hash=sha256:1\ntorch==2 \\\n    --hash=sha256:2\n"
-    assert (child / ".venv/bin/uv").resolve() == image / "bin/uv"
-    code = "import importlib.metadata as m; print(m.version('x'))"
-    seen = subprocess.run([child / ".venv/bin/python", "-c", code], capture_output=True, text=True, check=True)
-    assert seen.stdout == "1\n"
-
-
-def test_an_image_without_uv_says_which_has_it(child: Path, image: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = sorted(child.rglob("*"))
-    assert environment.main([]) == 3
-    assert "work in its stage dev, which .devcontainer opens" in capsys.readouterr().err
-    assert sorted(child.rglob("*")) == before
 
 
 def test_an_environment_of_others_behind_a_link_is_not_emptied(tmp_path: Path, monkeypatch) -> None:

@@ -57,7 +57,7 @@ def test_a_path_that_leads_out_is_refused(project, web, monkeypatch, capsys) -> 
         assert not list(folder.parent.rglob("out.bin")), path
 
 
-def test_a_lock_that_is_cut_or_changed_by_hand_is_refused(project: Project, capsys) -> None:
+def test_a_lock_that_is_not_whole_is_refused(project: Project, capsys) -> None:
     folder = project(FOLDER, stored__a_dot_bin=b"a")
     done("lock")
     whole = (folder / "weights.lock").read_text()
@@ -65,7 +65,6 @@ def test_a_lock_that_is_cut_or_changed_by_hand_is_refused(project: Project, caps
         (whole[:-40], "scripts/weights lock writes it anew"),
         ("[]", "scripts/weights lock writes it anew"),
         (whole.replace('"size": 1', '"size": -1'), "scripts/weights lock writes it anew"),
-        (whole.replace(lockfile.sha256_of(folder / "stored/a.bin"), "0" * 64), "changed by hand"),
         *((whole.replace('"a.bin"', f'"{path}"'), "weights.lock: ") for path in ("../out.bin", "/out.bin")),
     ):
         (folder / "weights.lock").write_text(changed)
@@ -84,7 +83,6 @@ MISTAKES = [
     ('[a]\nsource = "http://example.com/y"\n', "write https://"),
     ('[a]\nsource = "https://example.com/y/"\n', "say which files are below it"),
     ('[a]\nsource = "https://example.com/y"\nfiles = ["*"]\n', "has no list of files"),
-    ('[a]\nsource = "pypi:--index-url=x"\nrevision = "1"\n', "say which version"),
     ('[a]\nsource = "hf://a/b/c"\n', "write hf://OWNER/NAME"),
     ('[a]\nsource = "stored"\nrevision = "2"\n', "stored has no revisions"),
 ]
@@ -107,7 +105,7 @@ def test_verify_finds_a_changed_byte_and_fetch_mends_it(project: Project, capsys
         file.seek(1000)
         file.write(b"x")
     done("verify", code=1)
-    assert "words/a.bin; scripts/weights fetch brings them" in capsys.readouterr().err
+    assert "words/a.bin: run scripts/weights fetch again" in capsys.readouterr().err
     assert contents(fetched(capsys)) == {"words/a.bin": LARGE}
     done("verify")
 
@@ -194,16 +192,15 @@ def test_a_lock_that_weights_toml_has_left_behind_is_refused(project: Project, c
     (folder / "weights.toml").write_text("# the same with a word more\n" + (folder / "weights.toml").read_text())
     done("fetch")
     done("verify")
-    for text, told in (
-        ('[other]\nsource = "stored"\n', "[other] is not locked"),
-        ('[m]\nsource = "./stored"\n', "[m] was locked from stored"),
-        ('[m]\nsource = "stored"\nfiles = ["a.bin"]\n', "[m]: b.bin is locked, but weights.toml does not name it"),
-        ('[m]\nsource = "stored"\nfiles = ["a.bin", "b.bin", "c.bin"]\n', "[m]: c.bin is not locked"),
-        (f'[m]\nsource = "stored"\nrevision = "{"a" * 40}"\n', "[m] was locked at "),
+    files = ["a.bin", "b.bin"]
+    for text in (
+        '[other]\nsource = "stored"\n',
+        '[m]\nsource = "./stored"\n',
+        f'[m]\nsource = "stored"\nfiles = {files}\n',
+        f'[m]\nsource = "stored"\nrevision = "{"a" * 40}"\n',
     ):
         (folder / "weights.toml").write_text(text)
         for command in ("fetch", "verify"):
             done(command, code=1)
-            told_last = capsys.readouterr().err.splitlines()[-1]
-            assert told in told_last
-            assert told_last.endswith("run scripts/weights lock")
+            told = capsys.readouterr().err.splitlines()[-1]
+            assert told.endswith("] was changed: run scripts/weights lock"), text

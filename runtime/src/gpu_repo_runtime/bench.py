@@ -87,22 +87,18 @@ class Connection:
 
 
 class Target:
-    """A service and the inputs that are sent to it, by default its examples. Raises UnexpectedAnswer.
+    """A service and the inputs that are sent to it, by default its examples. Raises UnexpectedAnswer."""
 
-    ``headers`` are sent with each request, by default the key of the environment.
-    """
-
-    def __init__(self, url: str, instances: list[Any] | None = None, headers: dict[str, str] | None = None) -> None:
+    def __init__(self, url: str, instances: list[Any] | None = None) -> None:
         parts = urlsplit(url)
         self.url, self.host, self.port = url, parts.hostname or "localhost", parts.port or 80
-        self.headers = authorization() if headers is None else headers
-        self.instances = instances or next(iter(examples(url, self.headers).values()))
+        self.instances = instances or next(iter(examples(url).values()))
 
     def request(self, instances: list[Any]) -> bytes:
         """Return the bytes of a request for the inputs."""
         body = json.dumps({"instances": instances}).encode()
         head = f"POST /predict HTTP/1.1\r\nhost: {self.host}\r\ncontent-type: application/json\r\n"
-        head += "".join(f"{name}: {value}\r\n" for name, value in self.headers.items())
+        head += "".join(f"{name}: {value}\r\n" for name, value in authorization().items())
         return f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
 
     async def load(self, clients: int, seconds: float) -> Row:
@@ -165,21 +161,12 @@ def counts(text: str) -> list[int]:
     return [int(part) for part in text.split(",")]
 
 
-def header(text: str) -> tuple[str, str]:
-    """Return name and value of a header such as 'X-Tenant: me'. Raises ValueError."""
-    found = re.fullmatch(r"([A-Za-z0-9-]+):([ -~]+)", text)
-    if not found:
-        raise ValueError(text)
-    return found[1].lower(), found[2].strip()
-
-
 def main() -> None:
     """Read the command line, measure, print, write."""
     parser = argparse.ArgumentParser(prog="scripts/bench")
     parser.add_argument("--url", default="", help="http://HOST:PORT")
     parser.add_argument("--clients", type=counts, default="1,4,16,64")
     parser.add_argument("--seconds", type=float, default=5)
-    parser.add_argument("--header", type=header, action="append", default=[], metavar="NAME: VALUE")
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
     options = parser.parse_args()
     options.url = options.url.rstrip("/")
@@ -189,9 +176,8 @@ def main() -> None:
         parser.error(f"--url {options.url}: expected an address such as http://localhost:8000")
     try:
         with contextlib.nullcontext(options.url) if options.url else own_service() as url:
-            target = Target(url, headers={**authorization(), **dict(options.header)})
-            rows = uvloop.run(measure(target, options.clients, options.seconds))
-            status, about = ask(f"{url}/livez", headers=target.headers)
+            rows = uvloop.run(measure(Target(url), options.clients, options.seconds))
+            status, about = ask(f"{url}/livez")
     except UnexpectedAnswer as error:
         sys.exit(f"bench: {error}")
     if status != 200:

@@ -27,10 +27,10 @@ def authorization() -> dict[str, str]:
     return {"authorization": f"Bearer {key}"} if key else {}
 
 
-def ask(url: str, body: Any = None, headers: dict[str, str] | None = None) -> tuple[int, Any]:
+def ask(url: str, body: Any = None) -> tuple[int, Any]:
     """Return the status and the JSON of an answer; without an answer the status is 0, and the reason a text."""
-    about = {"content-type": "application/json", **(authorization() if headers is None else headers)}
-    request = urllib.request.Request(url, json.dumps(body).encode() if body else None, about)
+    headers = {"content-type": "application/json", **authorization()}
+    request = urllib.request.Request(url, json.dumps(body).encode() if body else None, headers)
     try:
         with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, json.load(answer)
@@ -40,9 +40,9 @@ def ask(url: str, body: Any = None, headers: dict[str, str] | None = None) -> tu
         return 0, str(error)
 
 
-def examples(url: str, headers: dict[str, str] | None = None) -> dict[str, Any]:
+def examples(url: str) -> dict[str, Any]:
     """Return the example of a request in the OpenAPI document of a service. Raises UnexpectedAnswer."""
-    status, document = ask(f"{url}/openapi.json", headers=headers)
+    status, document = ask(f"{url}/openapi.json")
     try:
         content = document["paths"]["/predict"]["post"]["requestBody"]["content"]
         example: dict[str, Any] = content["application/json"]["example"]

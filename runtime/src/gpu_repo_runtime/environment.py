@@ -1,7 +1,5 @@
 """Make .venv of a repository: its locked packages, its tools and, on a machine with a GPU, the GPU libraries.
 
-Inside the image of the project .venv sees the image's packages and holds what the locks name beyond them.
-
 usage: environment [--gpu] [--framework PACKAGE==VERSION]
 
 scripts/setup starts it, straight from the wheel: it needs nothing but Python. Exit codes: 0 done, 1 not done, 2 wrong
@@ -15,8 +13,6 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
-from importlib import metadata
 from pathlib import Path
 
 from .locking import in_wheels
@@ -30,7 +26,6 @@ VENV = Path(".venv")
 PYTHON, UV = VENV / "bin" / "python", VENV / "bin" / "uv"
 TOOLS = "scripts/tools/uv.lock"
 RUNTIME = Path("wheels/requirements.in")
-IMAGE, PACKAGES = Path("/opt/base/image.json"), Path("/opt/env")
 NAMED = re.compile(r"(?m)^([A-Za-z0-9][\w.-]*)(?:\[.*?\])?(?:==| @ )")
 CHOSEN = VENV / "framework"  # the build that --framework chose, for the next run
 FOLDER = VENV / "folder"  # the repository that .venv was made for; programs in .venv/bin contain its path
@@ -103,15 +98,9 @@ def lock_runtime() -> None:
     say("commit the changed locks together with wheels/")
 
 
-def entries_of(lock: str, is_wanted: Callable[[str], bool]) -> str:
-    """Return a lock with the entries whose first line is wanted."""
-    entries = re.split(r"(?m)^(?=[A-Za-z0-9])", lock)
-    return "".join(entry for entry in entries if not entry[:1].isalnum() or is_wanted(entry.partition("\n")[0]))
-
-
 def without_framework(lock: str) -> str:
     """Return a lock without the framework and NVIDIA's libraries."""
-    return entries_of(lock, lambda line: CUDA.match(line) is None)
+    return "".join(entry for entry in re.split(r"(?m)^(?=[A-Za-z0-9])", lock) if not CUDA.match(entry))
 
 
 def fill(framework: str, gpu: bool) -> None:
@@ -142,43 +131,6 @@ def lock_for(gpu: bool) -> Path:
     """Return the lock of the packages, the one with the GPU libraries if there is such a lock."""
     lock = Path("requirements-gpu.lock")
     return lock if gpu and lock.is_file() else Path("requirements.lock")
-
-
-def make_venv_in_image() -> None:
-    """Make .venv see the packages of the image, with the image's uv. Raises SetupError."""
-    uv = PACKAGES / "bin" / "uv"
-    if not uv.is_file():
-        raise SetupError("this image has no uv: work in its stage dev, which .devcontainer opens", 3)
-    if ran(sys.executable, "-m", "venv", "--without-pip", VENV):
-        raise SetupError(f"{VENV} was not made (see above)")
-    UV.unlink(missing_ok=True)
-    UV.symlink_to(uv)
-    for packages in VENV.glob("lib/python*/site-packages"):
-        lines = [f"import site; site.addsitedir({str(found)!r})\n" for found in _packages_of_image()]
-        (packages / "image.pth").write_text("".join(lines), encoding="utf-8")
-
-
-def fill_in_image() -> None:
-    """Let .venv hold what the locks name and the image does not have in that version. Raises SetupError."""
-    there = metadata.distributions(path=[str(found) for found in _packages_of_image()])
-    held = {f"{normal(one.metadata['Name'])}=={one.version}" for one in there}
-
-    def is_beyond(line: str) -> bool:
-        wheel = re.search(r"@ .*/([a-z0-9_]+)-([^-]+)-", line)
-        asked = f"{normal(wheel[1])}=={wheel[2]}" if wheel else line.split()[0].lower()
-        return asked not in held
-
-    lock = lock_for(gpu=True)
-    with tempfile.TemporaryDirectory() as folder:
-        beyond = [Path(folder, name) for name in (lock.name, "requirements-dev.lock")]
-        for file in beyond:
-            file.write_text(entries_of(Path(file.name).read_text(encoding="utf-8"), is_beyond), encoding="utf-8")
-        install("sync", "--allow-empty-requirements", "--require-hashes", *beyond)
-    say(f".venv sees the packages of the image, and holds what {lock} names beyond them")
-
-
-def _packages_of_image() -> list[Path]:
-    return sorted(PACKAGES.glob("lib/python*/site-packages"))
 
 
 def link_project() -> None:
@@ -226,16 +178,11 @@ def main(words: list[str]) -> int:
     gpu = words[:1] == ["--gpu"]
     try:
         framework = framework_of(words[1:] if gpu else words)
-        if IMAGE.is_file():
-            make_venv_in_image()
-            lock_runtime()
-            fill_in_image()
-        else:
-            if not os.access(UV, os.X_OK) or is_of_another_folder():
-                say(f"making {VENV} with Python {'.'.join(map(str, sys.version_info[:3]))}")
-                make_venv(VENV)
-            lock_runtime()
-            fill(framework, gpu)
+        if not os.access(UV, os.X_OK) or is_of_another_folder():
+            say(f"making {VENV} with Python {'.'.join(map(str, sys.version_info[:3]))}")
+            make_venv(VENV)
+        lock_runtime()
+        fill(framework, gpu)
         link_project()
         FOLDER.write_text(f"{Path.cwd()}\n", encoding="utf-8")
         missing = ", ".join(not_locked())

@@ -11,8 +11,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from .deploy import documents, kubectl, replaced, take_kubeconfig
-from .facts import Project, ScriptError, pushed
+from .deploy import documents, replaced, take_kubeconfig
+from .facts import Project, ScriptError, printed, pushed
 
 FOLDER = "deploy/base/gpu-check"
 # Settings come through standard input: words of a command are in the log of the cluster.
@@ -55,18 +55,18 @@ def gpu_pod(project: Project) -> Iterator[Pod]:
         try:
             project.say(f"waiting for a GPU of the cluster: job {name}")
             ready = ["wait", "--for=jsonpath={.status.ready}=1", f"job/{name}", "--timeout", "15m"]
-            kubectl(*ready, *namespace())
+            printed("kubectl", *ready, *namespace())
             yield Pod(name, project.settings)
         finally:
-            kubectl("delete", "job", name, "--wait=false", "--ignore-not-found", *namespace())
+            printed("kubectl", "delete", "job", name, "--wait=false", "--ignore-not-found", *namespace())
 
 
 def start(project: Project, image: str) -> str:
     """Create the Job with the image and return its name. Raises ScriptError."""
     note = ["annotate", "--local", "--filename", "-", f"scripts.smoke/image={image}"]
-    told = kubectl(*note, "--output", "json", given=kubectl("kustomize", FOLDER))
+    told = printed("kubectl", *note, "--output", "json", given=printed("kubectl", "kustomize", FOLDER))
     [job] = documents(told)
     job = replaced(job, project.mention(), image)
     job["metadata"]["name"] += f"-{secrets.token_hex(4)}"
-    kubectl("create", "--filename", "-", *namespace(), given=json.dumps(job))
+    printed("kubectl", "create", "--filename", "-", *namespace(), given=json.dumps(job))
     return str(job["metadata"]["name"])

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ..promote import is_newer
-from .facts import PROOF, PUSHED, Project, ScriptError, commit_time, pushed
+from .facts import PROOF, PUSHED, Project, ScriptError, commit_time, printed, pushed
 
 NOTE = "scripts.deploy/commit"
 OBJECTS = Path("build/deploy.json")
@@ -36,9 +36,11 @@ class Deployment:
     def objects(self) -> list[dict[str, Any]]:
         """Return the objects of the overlay with the image by its digest, wherever they name it. Raises ScriptError."""
         folder = f"deploy/overlays/{self.overlay}"
-        text = kubectl("kustomize", folder)
+        text = printed("kubectl", "kustomize", folder)
         note = f"{NOTE}={self.commit} {commit_time()}"
-        told = kubectl("annotate", "--local", "--overwrite", "--filename", "-", note, "--output", "json", given=text)
+        told = printed(
+            "kubectl", "annotate", "--local", "--overwrite", "--filename", "-", note, "--output", "json", given=text
+        )
         found = [replaced(one, self.project.mention(), self.image) for one in documents(told)]
         if not any(mentions(one, self.image) for one in found):
             raise ScriptError(2, f"{folder} uses no image {self.project.repository}")
@@ -52,7 +54,9 @@ class Deployment:
             return []
         mine = [one for one in objects if mentions(one, self.image)]  # others may be shared
         try:
-            told = kubectl("get", "--filename", "-", "--ignore-not-found", "--output", "json", given=listed(mine))
+            told = printed(
+                "kubectl", "get", "--filename", "-", "--ignore-not-found", "--output", "json", given=listed(mine)
+            )
         except ScriptError as error:
             raise ScriptError(
                 1, "not deployed: the cluster does not say which commit runs in it; the reason is above"
@@ -81,14 +85,6 @@ class Deployment:
 def available(one: dict[str, Any]) -> int:
     """Return how many pods of a Deployment are ready."""
     return int(one.get("status", {}).get("availableReplicas", 0))
-
-
-def kubectl(*words: str, given: str = "") -> str:
-    """Return what kubectl prints. Raises ScriptError; kubectl has said why."""
-    done = subprocess.run(["kubectl", *words], input=given, stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode:
-        raise ScriptError(1, f"kubectl {words[0]} failed; the reason is above")
-    return done.stdout
 
 
 def documents(text: str) -> Iterator[dict[str, Any]]:
@@ -144,7 +140,7 @@ def deploy(project: Project, words: list[str]) -> int:
         if option == "--diff":
             return subprocess.run(["kubectl", "diff", "--filename", OBJECTS], check=False).returncode
         if (data := Path("deploy/overlays", overlay, "data")).is_dir():  # claims outlive what uses them
-            kubectl("apply", "--kustomize", str(data))
+            printed("kubectl", "apply", "--kustomize", str(data))
         if subprocess.run(["kubectl", "apply", "--filename", OBJECTS], check=False).returncode:
             raise ScriptError(1, f"the cluster did not take deploy/overlays/{overlay}; the reason is above")
         for one in objects:
@@ -200,7 +196,7 @@ def wait_for(project: Project, one: dict[str, Any], ran: int) -> None:
     command = ["kubectl", "rollout", "status", f"deployment/{name}", *where, "--timeout", timeout]
     if subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode == 0:
         return
-    [now] = documents(kubectl("get", "--filename", "-", "--output", "json", given=listed([one])))
+    [now] = documents(printed("kubectl", "get", "--filename", "-", "--output", "json", given=listed([one])))
     status, ready = now.get("status", {}), available(now)
     if 0 < ran <= ready and status.get("updatedReplicas") == status.get("replicas"):
         project.say(f"{ready} pods of {name} run it, as many as before; the others wait, for a GPU or a node")

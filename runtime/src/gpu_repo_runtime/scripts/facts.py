@@ -14,6 +14,7 @@ from ..script_error import ScriptError as ScriptError
 
 PROOF, RESULTS = Path("build/proof"), Path("build/test-results")
 PUSHED = Path("build/image.txt")  # three lines: staging@digest, the commit, the time of the push
+INSIDE = Path("/opt/base/image.json")  # in a container of the image
 PACKAGED = ("src", "wheels", "pyproject.toml", "Dockerfile", "weights.lock", "requirements*.lock")
 
 
@@ -105,6 +106,14 @@ def git(*words: str) -> str:
     """Return what git prints, "" where it fails."""
     done = subprocess.run(["git", *words], capture_output=True, text=True, errors="surrogateescape", check=False)
     return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def printed(*command: str, given: str = "") -> str:
+    """Return what a program prints. Raises ScriptError; the program has said why."""
+    done = subprocess.run(command, input=given, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode:
+        raise ScriptError(1, f"{' '.join(command[:2])} failed; the reason is above")
+    return done.stdout.strip()
 
 
 def commit_time() -> str:

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from .. import patience
-from .facts import Project, ScriptError, pushed
+from .facts import INSIDE, Project, ScriptError, pushed
 
-INSIDE = Path("/opt/base/image.json")
 VENV = Path(".venv")
 
 

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from .cluster import gpu_pod
-from .facts import PROOF, Project, ScriptError, make_build, pushed
+from .facts import PROOF, Project, ScriptError, make_build, printed, pushed
 from .places import docker_answers, ensure_image, gpu_options, mounted_weights, pull_pushed, run
 
 EXAMPLES = """
@@ -60,21 +60,21 @@ def probe_service(project: Project) -> None:
     passed = [word for name in ("DEVICE", *project.settings) for word in ("--env", name)]
     key = ["--env", f"API_KEY={os.environ.get('API_KEY') or 'any'}"]
     options = ["--detach", "--ipc=host", *gpus, *weights, "--env", "HOME=/tmp", *key, *passed]
-    container = docker("run", *options, reference)
+    container = printed("docker", "run", *options, reference)
     try:
         # Asked from inside: no port of this machine is taken, and two executors on one node do not meet.
         asked = ["python", "-m", "gpu_repo_runtime.serving.probe"]
         done = ["docker", "exec", "--env", "READY_SECONDS", "--env", "P95_MS", container, *asked]
         failed = subprocess.run(done, check=False).returncode
-        docker("stop", "--time", "60", container)
-        code = docker("inspect", "--format", "{{.State.ExitCode}}", container)
+        printed("docker", "stop", "--time", "60", container)
+        code = printed("docker", "inspect", "--format", "{{.State.ExitCode}}", container)
         if failed:
             subprocess.run(["docker", "logs", container], check=False)
             raise ScriptError(1, "the service did not pass; its log is above")
         if code != "0":
             raise ScriptError(1, f"the service answered, and ended with {code} instead of 0 after SIGTERM")
     finally:
-        docker("rm", "--force", container)
+        printed("docker", "rm", "--force", container)
 
 
 def probe_on_cluster(project: Project) -> None:
@@ -84,14 +84,6 @@ def probe_on_cluster(project: Project) -> None:
     with gpu_pod(project) as pod:
         if pod.run("sh", "-c", script, project.module, examples).returncode:
             raise ScriptError(1, f"the {project.kind} did not pass on the cluster; its output is above")
-
-
-def docker(*words: str) -> str:
-    """Return what docker prints. Raises ScriptError; docker has said why."""
-    done = subprocess.run(["docker", *words], stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode:
-        raise ScriptError(1, f"docker {words[0]} failed; the reason is above")
-    return done.stdout.strip()
 
 
 def probe_job(project: Project) -> None:

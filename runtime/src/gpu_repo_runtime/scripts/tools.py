@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from .facts import Project, ScriptError, of_the_wheel
+from .facts import INSIDE, Project, ScriptError, of_the_wheel
 
 LOCK = Path("scripts/tools/uv.lock")
 
@@ -25,14 +25,17 @@ def check_python(code: int = 3) -> None:
 def setup(project: Project, words: list[str]) -> int:
     """Make .venv, fetch the weights, and keep what the locks said: other scripts tell when they change."""
     check_python()
-    from .. import environment
+    if INSIDE.is_file():
+        project.say("this container has the locked packages; after scripts/lock, rebuild it")
+    else:
+        from .. import environment
 
-    if code := environment.main([*(["--gpu"] if project.gpu else []), *words]):
-        return code
+        if code := environment.main([*(["--gpu"] if project.gpu else []), *words]):
+            return code
+        locks = sorted(Path().glob("requirements*.lock"))
+        Path(".venv/locks").write_bytes(b"".join(lock.read_bytes() for lock in locks))
     if project.kind != "library" and Path("weights.lock").is_file():
         subprocess.run(["scripts/weights", "fetch"], check=True)
-    locks = sorted(Path().glob("requirements*.lock"))
-    Path(".venv/locks").write_bytes(b"".join(lock.read_bytes() for lock in locks))
     return 0
 
 

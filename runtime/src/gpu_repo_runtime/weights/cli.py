@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from . import push as pushing
@@ -85,8 +86,8 @@ def fetch(options: argparse.Namespace) -> None:
 def _current(options: argparse.Namespace) -> Lock:
     """Return the lock. Raises WeightsError where weights.toml beside it asks for others by now."""
     found = read(options.lock)
-    if reason := wanted.stale(options.lock.absolute().parent, found):
-        raise WeightsError(f"{options.lock} is out of date: {reason}: run scripts/weights lock")
+    if name := wanted.stale(options.lock.absolute().parent, found):
+        raise WeightsError(f"{options.lock} is out of date: [{name}] was changed: run scripts/weights lock")
     return found
 
 
@@ -98,12 +99,11 @@ def verify(options: argparse.Namespace) -> None:
     place = options.folder or (own if in_git else store.place_of(found))
     if wrong := store.damaged(place, found):
         if not in_git:
-            store.forget(place, wrong)
-        mend = "git brings them back, or scripts/weights lock takes them" if in_git else "scripts/weights fetch"
-        raise WeightsError(
-            f"{len(wrong)} of {len(found.files())} files in {place} are not those of the lock: "
-            f"{', '.join(wrong[:5])}; {mend if in_git else f'{mend} brings them'}"
-        )
+            with suppress(OSError):  # a volume that is mounted to read
+                (place / LOCK).unlink()  # so that the next fetch reads every byte
+        mend = "git restore weights, or scripts/weights lock" if in_git else "run scripts/weights fetch again"
+        some = f"{len(wrong)} of {len(found.files())} files in {place} are not those of the lock"
+        raise WeightsError(f"{some}: {', '.join(wrong[:5])}: {mend}")
     say(f"{len(found.files())} files in {place} are those of {options.lock}")
 
 

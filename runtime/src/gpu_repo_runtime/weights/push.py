@@ -1,11 +1,10 @@
-"""Bring weights and their lock to a registry, a bucket or a folder, where another repository can name them."""
+"""Bring weights and their lock to a registry or a bucket, where another repository can name them."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-from . import store
 from .lockfile import LOCK, Lock
 from .problems import AWAY, WRONG_USE, WeightsError, say
 from .sources import bucket_of, image_digest, run
@@ -20,11 +19,8 @@ def push(folder: Path, lock: Lock, destination: str) -> tuple[str, str]:
     if scheme in ("s3", "gs"):
         _to_bucket(folder, lock, destination)
         return without_login(destination), ""
-    if "://" in destination or destination.startswith("pypi:"):
-        raise WeightsError(f"{shown(destination)}: weights go to oci://, s3://, gs:// or a folder", WRONG_USE)
-    target = Path(destination).absolute()
-    store.copy(folder, lock, target)
-    return str(target), ""
+    how = "weights are pushed to oci://, s3:// and gs://; scripts/weights fetch --into fills a folder"
+    raise WeightsError(f"{shown(destination)}: {how}", WRONG_USE)
 
 
 def _to_image(folder: Path, lock: Lock, reference: str) -> tuple[str, str]:

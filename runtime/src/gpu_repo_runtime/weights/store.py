@@ -22,16 +22,12 @@ from .wanted import Wanted, check_secret, shown
 def cache() -> Path:
     """Return where weights are kept: WEIGHTS_CACHE, else gpu-repo/weights in the user's cache. Raises WeightsError."""
     if own := os.environ.get("WEIGHTS_CACHE"):
-        return Path(os.path.expanduser(own)).absolute()
-    base = os.environ.get("XDG_CACHE_HOME") or ""
-    if not os.path.isabs(base):
-        base = os.path.expanduser("~/.cache")
-    if not os.path.isabs(base):
-        raise WeightsError(
-            f"there is no place for weights: user {os.getuid()} has no home folder; set WEIGHTS_CACHE to a folder",
-            WRONG_USE,
-        )
-    return Path(base, "gpu-repo", "weights")
+        return Path(own).expanduser().absolute()
+    try:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    except RuntimeError:
+        raise WeightsError("this user has no home folder: set WEIGHTS_CACHE to a folder", WRONG_USE) from None
+    return base.absolute() / "gpu-repo" / "weights"
 
 
 def place_of(lock: Lock) -> Path:
@@ -100,7 +96,7 @@ def _looked_at(wanted: Wanted, root: Path, folder: Path) -> Weights:
         if not (told and _link_twin(told, target)):
             told = _bring(source, path, target, told, "its source")
         files.append(File(path, target.stat().st_size, told))
-    return Weights(wanted.name, wanted.source, source.revision, tuple(files))
+    return Weights(wanted.name, wanted.source, source.revision, tuple(files), wanted.asked)
 
 
 def _asked_for(wanted: Wanted, source: Source) -> list[str]:
@@ -141,21 +137,6 @@ def _bring(source: Source, path: str, target: Path, told: str, by: str) -> str:
 def damaged(folder: Path, lock: Lock) -> list[str]:
     """Return the files of a lock that are not in a folder as they were locked; every byte is read."""
     return [path for path, file in lock.files().items() if not _is(folder / path, file.sha256)]
-
-
-def forget(folder: Path, paths: list[str]) -> None:
-    """Let the next `fill` bring files again."""
-    with suppress(OSError):  # a volume that is mounted to read
-        for path in (LOCK, *paths):
-            (folder / path).unlink(missing_ok=True)
-
-
-def copy(folder: Path, lock: Lock, target: Path) -> None:
-    """Put weights that are in one folder into another one; its lock comes last."""
-    (target / LOCK).unlink(missing_ok=True)
-    for path in lock.files():
-        _link(folder / path, target / path)
-    write(target / LOCK, lock)
 
 
 def _is(place: Path, sha256: str) -> bool:

@@ -63,11 +63,11 @@ def find(package: str) -> Folder | None:
 
 def _check_checkout(place: Path, own: Path, lock: Lock) -> None:
     """Raise WeightsError where the owner changed weights.toml, or weights that are in git, and did not lock them."""
-    reason = wanted.stale(place.parent, lock)
-    if not reason and any((own / one.name).is_dir() for one in lock.weights) and (wrong := store.damaged(own, lock)):
-        reason = f"{own / wrong[0]} is another file than the one that was locked"
-    if reason:
-        raise WeightsError(f"{place} is out of date: {reason}: run scripts/weights lock")
+    changed = f"[{name}]" if (name := wanted.stale(place.parent, lock)) else ""
+    if not changed and any((own / one.name).is_dir() for one in lock.weights) and (wrong := store.damaged(own, lock)):
+        changed = str(own / wrong[0])
+    if changed:
+        raise WeightsError(f"{place} is out of date: {changed} was changed: run scripts/weights lock")
 
 
 def takes(load: Callable[..., Any]) -> bool:

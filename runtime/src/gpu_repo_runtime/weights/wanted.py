@@ -38,6 +38,11 @@ class Wanted:
     revision: str = ""
     files: tuple[str, ...] = ()
 
+    @property
+    def asked(self) -> dict[str, Any]:
+        """Return what weights.lock records of the entry."""
+        return {"revision": self.revision, "files": list(self.files)}
+
     def takes(self, path: str) -> bool:
         """Tell whether a file of the source is asked for."""
         return not self.files or any(fnmatchcase(path, pattern) for pattern in self.files)
@@ -48,28 +53,22 @@ class Wanted:
 
 
 def stale(root: Path, lock: Lock) -> str:
-    """Return what weights.toml of a repository asks for and is not locked so, "" where the lock fits.
+    """Return the name in weights.toml of a repository whose entry is not the one that was locked, "" where all are.
 
-    A branch or a tag cannot be told from the commit that was locked for it; a commit, a digest or a version can.
+    A lock of version 0.5 does not have `files`, and not the branch or tag whose commit it has.
     """
     if not (root / WANTED).is_file():
         return ""
+    asked = {one.name: one for one in read(root / WANTED)}
     locked = {one.name: one for one in lock.weights}
-    for one in read(root / WANTED):
-        there = locked.pop(one.name, None)
-        if there is None:
-            return f"[{one.name}] is not locked"
-        if there.source != one.source:
-            return f"[{one.name}] was locked from {shown(there.source)}"
-        exact = _EXACT.fullmatch(one.revision) or one.source.startswith("pypi:")
-        if exact and one.revision != there.revision:
-            return f"[{one.name}] was locked at {there.revision}"
-        paths = [file.path for file in there.files]
-        if lacking := [pattern for pattern in one.lacks(paths) if not set(pattern) & set("*?[")]:
-            return f"[{one.name}]: {lacking[0]} is not locked"
-        if more := [path for path in paths if not one.takes(path)]:
-            return f"[{one.name}]: {more[0]} is locked, but weights.toml does not name it"
-    return f"[{next(iter(locked))}] is locked, but weights.toml does not name it" if locked else ""
+    for name in asked | locked:
+        one, there = asked.get(name), locked.get(name)
+        if one is None or there is None or one.source != there.source:
+            return name
+        moved = bool(_EXACT.fullmatch(one.revision)) and one.revision != there.revision
+        if there.asked != one.asked if there.asked is not None else moved:
+            return name
+    return ""
 
 
 def shown(source: str) -> str:
