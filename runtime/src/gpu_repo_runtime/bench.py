@@ -8,15 +8,10 @@ import asyncio
 import contextlib
 import json
 import math
-import os
 import re
-import signal
-import socket
-import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +19,7 @@ from urllib.parse import urlsplit
 
 import uvloop
 
-from .client import UnexpectedAnswer, ask, authorization, examples, hint, wait_until_ready
+from .client import UnexpectedAnswer, ask, authorization, examples, hint, started
 
 LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)")
 ANSWER_S = 60
@@ -128,21 +123,10 @@ def summed(clients: int, seconds: float, answers: list[tuple[int, float]]) -> Ro
     return Row(clients, round(seconds, 2), answered, refused, failed, rate, p50, p90, p99, longest, dict(statuses))
 
 
-@contextlib.contextmanager
-def own_service() -> Iterator[str]:
-    """Start the project's service on a free port, quiet, and stop it in the end. Raises UnexpectedAnswer."""
+def own_service() -> contextlib.AbstractContextManager[str]:
+    """Start the project's service, quiet, and stop it in the end."""
     package = next(Path("src").glob("*/model.py")).parent.name
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    environment = {**os.environ, "PORT": port, "LISTEN_HOST": "127.0.0.1", "LOG_LEVEL": "warning"}
-    process = subprocess.Popen([sys.executable, "-m", "gpu_repo_runtime.serving", package], env=environment)
-    try:
-        wait_until_ready(f"http://127.0.0.1:{port}", math.inf, lambda: process.poll() is None)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait()
+    return started(["gpu_repo_runtime.serving", package], math.inf, LOG_LEVEL="warning")
 
 
 async def measure(target: Target, clients: list[int], seconds: float) -> list[Row]:

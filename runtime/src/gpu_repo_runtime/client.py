@@ -5,12 +5,16 @@ scripts/probe runs it straight from the wheel: it needs nothing but Python.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import socket
+import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 # API_KEY is the name in the documentation; API_TOKEN was it up to version 0.5.
@@ -68,3 +72,24 @@ def wait_until_ready(url: str, seconds: float, is_alive: Callable[[], bool] = la
         if passed > seconds or not is_alive():
             raise UnexpectedAnswer(f"not ready after {passed:.0f} s; /readyz says {status} {found}")
         time.sleep(0.1)
+
+
+@contextlib.contextmanager
+def started(module: Sequence[str], seconds: float, **environment: str) -> Iterator[str]:
+    """Start a service on a free port, yield its address when it is ready, stop it. Raises UnexpectedAnswer.
+
+    module: of `python -m`, with its arguments. After SIGTERM the service has to end with 0.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    around = {**os.environ, **environment, "PORT": port, "LISTEN_HOST": "127.0.0.1"}
+    process = subprocess.Popen([sys.executable, "-m", *module], env=around)
+    try:
+        wait_until_ready(f"http://127.0.0.1:{port}", seconds, lambda: process.poll() is None)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        code = process.wait()
+    if code:
+        raise UnexpectedAnswer(f"the service ended with {code} instead of 0 after SIGTERM")

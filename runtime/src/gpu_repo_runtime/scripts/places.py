@@ -99,8 +99,8 @@ def in_docker(project: Project, stage: str, command: tuple[str, ...]) -> list[st
     project.say(f"in the Docker image {reference}, {' '.join(gpus) or 'no GPU'}")
     terminal = ["-it"] if sys.stdin.isatty() and sys.stdout.isatty() else []
     port = ["--publish", publish] if (publish := os.environ.get("PUBLISH")) else []
-    names = ["DEVICE", "PORT", "SMOKE_REQUIRE", "JOB_FOLDER", "JOB_SETTINGS", *project.settings]
-    passed = [word for name in ("HOME=/tmp", *names) for word in ("--env", name)]
+    names = ["DEVICE", "PORT", "SMOKE_REQUIRE", "JOB_FOLDER", "JOB_SETTINGS", "READY_SECONDS", "P95_MS"]
+    passed = [word for name in ("HOME=/tmp", *names, *project.settings) for word in ("--env", name)]
     user = ["--user", f"{os.getuid()}:{os.getgid()}"]
     options = [*gpus, *terminal, *weights, *port, *user, *passed, "--volume", mount]
     return ["docker", "run", "--rm", "--ipc=host", *options, reference, *command]
