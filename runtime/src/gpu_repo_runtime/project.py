@@ -62,8 +62,6 @@ def write(folder: Path, target: Path) -> None:
     files["entry_points.txt"] = "".join(
         f"[{group}]\n" + "".join(f"{key} = {value}\n" for key, value in some.items()) for group, some in points.items()
     )
-    packages = sorted(file.parent.name for file in folder.glob("src/*/__init__.py"))
-    files["top_level.txt"] = "".join(f"{name}\n" for name in packages)  # so that a package finds its project
     files["RECORD"] = "".join(f"{record.name}/{name},,\n" for name in [*files, "RECORD"])
     for name, text in files.items():
         (record / name).write_text(text, encoding="utf-8")
