@@ -40,9 +40,9 @@ SHARE_OF_OTHERS = 4
 # A request puts at most this part of a batch in, before it is the turn of the next one.
 TURN_SHARE = 8
 # Two batches, each of half the clients, would take turns for ever. So clients that have just been answered are waited
-# for, at most this part of the time of the last call, and not at all if that is too short to pay. If they do not come,
-# the next batches do not wait.
-PATIENCE, LEAST_PATIENCE_S, MOST_PATIENCE_S, IMPATIENT_BATCHES = 0.4, 0.001, 0.004, 8
+# for, at most this part of the time of the last call, and not at all if that is too short to pay: for as many as came
+# back the last time, and one more.
+PATIENCE, LEAST_PATIENCE_S, MOST_PATIENCE_S = 0.4, 0.001, 0.004
 FIRST = object()  # the group of the first request
 
 
@@ -76,7 +76,7 @@ class Batcher:
         self._planned: deque[Batch] = deque()
         self._quarantined: dict[Hashable, float] = {}  # until when
         self._apart, self._owed = False, 0.0
-        self._answered, self._seconds, self._impatient = 0, 0.0, 0  # requests and seconds of the last call
+        self._answered, self._seconds, self._returning = 0, 0.0, limit  # requests and seconds of the last call
         self._largest_answered = 0
 
     @property
@@ -202,12 +202,11 @@ class Batcher:
                     self._changed.wait()
 
     def _wait_for_those_just_answered(self) -> None:
-        expected, self._answered = self._answered, 0
+        expected, self._answered = min(self._answered, self._returning), 0
         seconds = min(PATIENCE * self._seconds, MOST_PATIENCE_S)
-        if self._impatient or seconds < LEAST_PATIENCE_S or self._planned or self._suspects:
-            self._impatient = max(0, self._impatient - 1)
-        elif not self._changed.wait_for(lambda: len(self._requests) >= expected or self._closed, seconds):
-            self._impatient = IMPATIENT_BATCHES
+        if seconds >= LEAST_PATIENCE_S and not (self._planned or self._suspects):
+            came = self._changed.wait_for(lambda: len(self._requests) >= expected or self._closed, seconds)
+            self._returning = expected + 1 if came else len(self._requests)
 
     def _fitting(self, batch: Batch) -> Batch:
         """Return the smallest inputs, which fit into memory together; the others are next."""

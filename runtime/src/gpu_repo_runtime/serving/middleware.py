@@ -202,6 +202,8 @@ def problem(error: HTTPException, scope: Scope) -> Response:
     """Return the answer that reports an error to a client."""
     if isinstance(error, ServiceError):
         scope["rejected"] = error.code
+        if error.code == "client_gone":
+            return Response(None, error.status)
         about: dict[str, Any] = {"title": error.title, "code": error.code, "errors": error.errors}
         detail = error.detail
     else:
