@@ -19,8 +19,8 @@ from typing import Annotated, Any
 import uvicorn
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
 from fastapi.responses import PlainTextResponse
+from gpu_repo_runtime.update.render import ANSWERS
 
-ANSWERS = ".copier-answers.yml"
 Json = dict[str, Any]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from gpu_repo_runtime.update.render import owner_of, owners_in
+from gpu_repo_runtime.update.render import ANSWERS, owner_of, owners_in
 from releases import released
 
 from tests.answers import FRAMEWORKS, TYPES, AnswerSet
@@ -24,7 +24,6 @@ ROWS = [
     if version >= SINCE.get(framework, "")
 ]
 SLOW = {("v0.2.3", "service"), ("v0.4.0", "batch"), ("v0.5.1", "library")}  # without a framework
-ANSWERS = ".copier-answers.yml"
 
 
 def rows() -> list[object]:

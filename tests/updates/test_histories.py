@@ -13,11 +13,12 @@ import pytest
 from gpu_repo_runtime.update.git import Git
 from gpu_repo_runtime.update.merge import Update, make_update
 from gpu_repo_runtime.update.releases import Releases, find_releases
+from gpu_repo_runtime.update.render import ANSWERS
 
 from tests.shared import once
 from tests.updates.copiers import copier_at
 from tests.updates.family import Family
-from tests.updates.test_family import ANSWERS, ROWS, start
+from tests.updates.test_family import ROWS, start
 from tests.updates.tiny import MARKER, Child, Program
 
 ALL, QUICK = 300, 3  # histories; those that are not only for a release

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from gpu_repo_runtime.update.render import ANSWERS
 
 from tests.answers import AnswerSet
 from tests.updates.family import Family
 from tests.updates.tiny import Child, Program, make_child
 
-ANSWERS = ".copier-answers.yml"
 OWN = "from {0}.model import Model\n\nimport {0}.device\n\nprint(Model, {0}.device)\n"
 LIBRARY, SERVICE = AnswerSet("library", "plain"), AnswerSet("service", "plain")
 
