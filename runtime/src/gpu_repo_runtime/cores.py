@@ -17,17 +17,15 @@ _ASKED_FOR = {name for name in _VARIABLES if name in os.environ}
 def usable_cores(groups: Path = Path("/sys/fs/cgroup")) -> int:
     """Return the number of cores that this process may use, at least 1; a container's limit of 1.5 counts as 2.
 
-    groups: where a container sees its own control group, of version 2 or 1. Limits of the groups above it, and of a
-    process outside a container, do not count.
+    groups: where a container sees its own control group, of version 2. Limits of the groups above it, and of a process
+    outside a container, do not count.
     """
-    cores: float = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    quota, _, period = _read(groups / "cpu.max").partition(" ")
-    if not quota:
-        quota, period = _read(groups / "cpu/cpu.cfs_quota_us"), _read(groups / "cpu/cpu.cfs_period_us")
-    # Version 2 says "max" where there is no limit, version 1 says -1.
-    if quota.isdecimal() and period.isdecimal() and int(period):
-        cores = min(cores, int(quota) / int(period))
-    return max(1, math.ceil(cores))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = map(int, (groups / "cpu.max").read_text().split())
+    except (OSError, ValueError):  # no container, or "max" for no limit
+        return cores
+    return max(1, min(cores, math.ceil(quota / period)))
 
 
 def thread_settings(processes: int = 1) -> dict[str, str]:
@@ -41,10 +39,3 @@ def thread_settings(processes: int = 1) -> dict[str, str]:
 def fit_threads() -> None:
     """Start no more threads than there are usable cores. To be called before NumPy or a framework is imported."""
     os.environ.update(thread_settings())
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text().strip()
-    except (OSError, UnicodeDecodeError):
-        return ""
