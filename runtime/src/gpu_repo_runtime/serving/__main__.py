@@ -70,9 +70,8 @@ def list_settings(package: str | None) -> None:
 
 def main(package: str | None = None) -> None:
     """Read the command line and serve ``package``, or the package that the command line names."""
-    program = f"python -m {package}.serving" if package else "python -m gpu_repo_runtime.serving"
     parser = argparse.ArgumentParser(
-        prog=program,
+        prog=f"python -m {package or 'gpu_repo_runtime'}.serving",
         description="Run the service until it is stopped. Environment variables set it, for example PORT=9000.",
         add_help=False,
     )

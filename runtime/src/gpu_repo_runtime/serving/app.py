@@ -7,7 +7,8 @@ import importlib
 import importlib.util
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from importlib import metadata
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -44,6 +45,9 @@ def create_app(
     who calls ``Service.start``.
     """
     service = Service(model, settings or Settings())
+    package, version = type(model).__module__.split(".")[0], service.settings.app_version
+    with suppress(metadata.PackageNotFoundError):  # of a client that is made from /openapi.json too
+        version = metadata.version(package) if version == "unknown" else version
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -55,8 +59,8 @@ def create_app(
     app = FastAPIOffline(
         static_url="/docs/assets",  # a cluster may have no access to public networks
         redoc_url=None,
-        title=type(model).__module__.split(".")[0],
-        version=service.settings.app_version,
+        title=package,
+        version=version,
         lifespan=lifespan,
         redirect_slashes=False,
         telemetry={  # spans if a variable of OpenTelemetry is set; its logs would contain the messages of exceptions

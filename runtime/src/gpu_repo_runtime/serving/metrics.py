@@ -51,8 +51,7 @@ class Metrics:
         self.weights = gauge("service_weights", "Always 1; the loaded weights", "name", "revision", "digest")
         self.queue_depth = gauge("service_queue_depth", "Inputs that wait for the model now")
         self.batch_limit = gauge("service_batch_limit", "Largest batch the model gets now")
-        about = "Batches that did not fit into memory and were made smaller"
-        self.memory_shortages = counter("service_memory_shortages", about)
+        self.memory_shortages = counter("service_memory_shortages", "Batches that did not fit into memory")
         registry.register(Live(memory))
 
     def answered(self, route: str, status: int) -> None:
