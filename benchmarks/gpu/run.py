@@ -1,4 +1,4 @@
-"""Run children on a machine with a GPU: service, batch job, training, profile. Writes the evidence.
+"""Run children on a machine with a GPU: service, batch job, training. Writes the evidence.
 
     python -m benchmarks.gpu.prepare FOLDER          # on a machine with a package index
     python -m benchmarks.gpu.run FOLDER --out docs/evidence
@@ -13,7 +13,6 @@ import argparse
 import json
 import random
 import re
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -24,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu.service import SENTENCE, TEXTS, environment, memory, throughput
+from benchmarks.gpu.service import SENTENCE, environment, memory, throughput
 from benchmarks.harness import machine, write_result
 
 LIMIT_S = 150
@@ -83,27 +82,6 @@ def batch(run: Run) -> Any:
     return rows
 
 
-def profile(run: Run) -> Any:
-    """Return the peak memory that small batches predict for large ones, and what these took."""
-    texts = run.logs / "long.jsonl"
-    texts.write_text("".join(json.dumps(TEXTS["250 tokens"]) + "\n" for _ in range(4)))
-    found: dict[int, int] = {}
-    for name, sizes in (("small", ["8", "16", "32", "64"]), ("large", ["256", "1024"])):
-        out = run.logs / f"profile-{name}"
-        options = ["--package", "trial", "--device", "cuda", "--input", texts, "--out", out, "--batch-sizes", *sizes]
-        run.child("gpu_repo_runtime.profiling", *options)
-        told = json.loads((out / "profile.json").read_text())
-        found |= {one["size"]: one["memory"] for one in told["batches"]}
-    small = [size for size in found if size <= 64]
-    slope, base = statistics.linear_regression(small, [found[size] for size in small])
-    rows = []
-    for size in (256, 1024):
-        predicted, measured = round((slope * size + base) / 2**20), round(found[size] / 2**20)
-        rows.append({"batch": size, "predicted_mib": predicted, "measured_mib": measured})
-    print(f"profile {rows}", flush=True)
-    return rows
-
-
 def training(run: Run) -> Any:
     """Return seconds of a step of the second epoch and the peak of the GPU's memory, for each way to train."""
     rows = []
@@ -124,7 +102,7 @@ def training(run: Run) -> Any:
 PARTS: dict[str, Callable[[Run], Any]] = {
     "memory": lambda run: memory(run.folder, run.logs, run.seconds),
     "service": lambda run: throughput(run.folder, run.logs, run.seconds),
-    "batch": batch, "profile": profile, "training": training,
+    "batch": batch, "training": training,
 }  # fmt: skip
 
 

@@ -58,18 +58,13 @@ def memory_of(memory: dict[str, Any]) -> str:
 
 
 def gpu_batch(evidence: Path = EVIDENCE) -> str:
-    """Return rows a second of the batch job on CPU and GPU, and the memory that profile predicted."""
+    """Return rows a second of the batch job on CPU and GPU."""
     said = []
     for run in runs(evidence):
         lines = [[row["on"], f"{row['rows_per_s']:,}", f"{row['start_s']:.1f} s"] for row in run["batch"]]
-        predicted = ", ".join(
-            f"{row['predicted_mib']:,} MiB for batches of {row['batch']} (measured {row['measured_mib']:,})"
-            for row in run["profile"]
-        )
         said.append(
             f"The sentence encoder on texts of 20 to 150 words, on {place(run)}:\n\n"
             + table(["on", "rows a second, without the start", "start"], lines)
-            + f"\nFrom batches of 8 to 64, `scripts/profile` predicted {predicted}.\n"
         )
     return "\n".join(said) or NOT_RUN
 
