@@ -19,21 +19,11 @@ from tests.jenkins import jvm
 from tests.shared import ROOT
 
 
-def _namespaces() -> bool:
-    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
-    return _succeeds(["unshare", *user, "--mount", "--pid", "--fork", "--mount-proc", "true"])
-
-
 def _history() -> bool:
     shallow = subprocess.run(
         ["git", "rev-parse", "--is-shallow-repository"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     return shallow.stdout.strip() == "false"
-
-
-def _succeeds(command: list[str]) -> bool:
-    found = shutil.which(command[0])
-    return found is not None and subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 def _docker() -> bool:
@@ -58,9 +48,7 @@ NEEDS: dict[str, tuple[Callable[[], bool], str]] = {
     "chromium": (_program("chromium"), "apt-get install chromium"),
     "openssl": (_program("openssl"), "apt-get install openssl"),
     "rsync": (_program("rsync"), "apt-get install rsync"),
-    "ps": (_program("ps"), "apt-get install procps"),
     "curl": (_program("curl"), "apt-get install curl"),
-    "namespaces": (_namespaces, "sysctl kernel.unprivileged_userns_clone=1, or run it outside a container"),
     "the history of git": (_history, "git fetch --unshallow --tags"),
     "docker": (_docker, "start a Docker Engine, or set DOCKER_HOST to one that runs"),
 }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 import pytest
 
@@ -59,14 +58,6 @@ OF_SERVERS = {"GS120", "GS125", "GS126", "GS128", "GS301", "GS308", "GS321", "GS
               "GS331", "GS332", "GS419"}  # fmt: skip
 
 
-class Fix(NamedTuple):
-    """A finding's line for a platform: what to do, or how to tell two causes apart."""
-
-    code: str
-    kind: str
-    text: str
-
-
 @pytest.fixture(scope="module")
 def explained() -> dict[str, dict[str, dict[str, str]]]:
     """Return what `--explain all` prints: code -> fix or "tell apart" -> name of a platform -> line."""
@@ -78,8 +69,8 @@ def explained() -> dict[str, dict[str, dict[str, str]]]:
     return found
 
 
-def lines(explained: dict[str, dict[str, dict[str, str]]], platform: str) -> list[Fix]:
-    """Return the lines that a platform gets, of the findings that can be met there."""
+def lines(explained: dict[str, dict[str, dict[str, str]]], platform: str) -> list[tuple[str, str, str]]:
+    """Return code, kind and text of each line that a platform gets, of the findings that can be met there."""
     names = PLATFORMS[platform][2].split()
     found = []
     for code, kinds in explained.items():
@@ -90,20 +81,20 @@ def lines(explained: dict[str, dict[str, dict[str, str]]], platform: str) -> lis
             # Windows, WSL's host, has its own way to tell apart what Linux's programs show (test_rules.py).
             if kind == "fix" or "wsl" not in names:
                 text = next((texts[name] for name in [*names, "anywhere"] if name in texts), "")
-                found.append(Fix(code, kind, text))
+                found.append((code, kind, text))
     return found
 
 
 def test_no_line_is_of_another_platform(explained: dict) -> None:
     for platform, (_, _, _, foreign) in PLATFORMS.items():
         words = re.compile("|".join(foreign))
-        found = [f"{one}: `{match.group()}`" for one in lines(explained, platform) if (match := words.search(one.text))]
+        found = [f"{one}: `{match[0]}`" for one in lines(explained, platform) if (match := words.search(one[2]))]
         assert not found, f"on {platform}:\n" + "\n".join(found)
 
 
 def test_every_code_has_a_fix_everywhere(explained: dict) -> None:
     for platform in PLATFORMS:
-        empty = [one.code for one in lines(explained, platform) if one.kind == "fix" and not one.text.strip()]
+        empty = [code for code, kind, text in lines(explained, platform) if kind == "fix" and not text.strip()]
         assert not empty, f"on {platform}: {empty}"
 
 

@@ -50,6 +50,7 @@ class Child:
         output, _ = process.communicate(timeout=300)
         if bool(process.returncode) != fails or expect not in output:
             seen = f"{where}\n{self.folder}$ {command.strip()}\n{output[-5000:]}\nexit code {process.returncode}"
+            seen += f"\nlog of the service:\n{self.log.read_text()[-3000:]}" if self.service else ""
             code = "another" if fails else "0"
             pytest.fail(f"{seen}, expected {code}{expect and f' and {expect!r} in the output'}", pytrace=False)
         return output

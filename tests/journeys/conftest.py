@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,6 @@ from tests.shared import once
 
 NAMES = {"service": "parcel-prices", "batch": "wine-grapes", "library": "kernel-distance"}  # as on the pages
 COMMIT = "git init -q -b main && git add -A && git -c user.name=Me -c user.email=me@example.com commit -qm Start"
-SHOWN = pytest.StashKey[int]()  # how much of its log the service had written before a step
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -87,16 +86,3 @@ def service(request: pytest.FixtureRequest, set_up: Callable[[str, str], Path], 
     one = own_copy(set_up("service", getattr(request.module, "FRAMEWORK", "plain")), tmp_path)
     yield one
     one.stop()
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show what the service logged during a step that failed."""
-    report = yield
-    one = getattr(item, "funcargs", {}).get("child")
-    if one and one.service:
-        log = one.log.read_text()
-        if report.failed and len(log) > item.stash.get(SHOWN, 0):
-            report.sections.append(("log of the service", log[item.stash.get(SHOWN, 0) :][-3000:]))
-        item.stash[SHOWN] = len(log)
-    return report
