@@ -71,11 +71,3 @@ def test_a_container_on_the_checkout_gets_them_mounted(call: Call) -> None:
     [mount] = [one for one in behind(calls, "run", "--volume") if one.endswith(":/weights:ro")]
     assert "words/words.npz" in files(Path(mount.removesuffix(":/weights:ro")))
     assert "WEIGHTS=/weights" in behind(calls, "run", "--env")
-
-
-def test_the_dockerfile_lets_code_and_weights_change_apart(render: Callable[[AnswerSet], Path]) -> None:
-    lines = (render(AnswerSet("service", "plain")) / "Dockerfile").read_text().splitlines()
-    assert "FROM scratch AS weights" in lines, "a build without weights has no stage of that name"
-    weights = lines.index("COPY --link --from=weights / weights/")
-    code = lines.index("COPY --link --chmod=755 src/ src/")
-    assert lines.index("FROM packages AS runtime") < weights < code

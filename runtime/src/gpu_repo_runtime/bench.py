@@ -126,7 +126,7 @@ def summed(clients: int, seconds: float, answers: list[tuple[int, float]]) -> Ro
 def own_service() -> contextlib.AbstractContextManager[str]:
     """Start the project's service, quiet, and stop it in the end."""
     package = next(Path("src").glob("*/model.py")).parent.name
-    return started(["gpu_repo_runtime.serving", package], math.inf, LOG_LEVEL="warning")
+    return started(["gpu_repo_runtime.serving", package], math.inf)
 
 
 async def measure(target: Target, clients: list[int], seconds: float) -> list[Row]:

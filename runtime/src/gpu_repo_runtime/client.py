@@ -75,7 +75,7 @@ def wait_until_ready(url: str, seconds: float, is_alive: Callable[[], bool] = la
 
 
 @contextlib.contextmanager
-def started(module: Sequence[str], seconds: float, **environment: str) -> Iterator[str]:
+def started(module: Sequence[str], seconds: float) -> Iterator[str]:
     """Start a service on a free port, yield its address when it is ready, stop it. Raises UnexpectedAnswer.
 
     module: of `python -m`, with its arguments. After SIGTERM the service has to end with 0.
@@ -83,7 +83,7 @@ def started(module: Sequence[str], seconds: float, **environment: str) -> Iterat
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
-    around = {**os.environ, **environment, "PORT": port, "LISTEN_HOST": "127.0.0.1"}
+    around = {"LOG_LEVEL": "warning", **os.environ, "PORT": port, "LISTEN_HOST": "127.0.0.1"}
     process = subprocess.Popen([sys.executable, "-m", *module], env=around)
     try:
         wait_until_ready(f"http://127.0.0.1:{port}", seconds, lambda: process.poll() is None)
