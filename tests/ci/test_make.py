@@ -29,10 +29,7 @@ TARGETS = {  # the options of each target that a pipeline calls, by the variable
         "PUSHED": "pushed", "SMOKE": "smoke", "RECORD": "record",
     },
 }  # fmt: skip
-CHECKS_AWAY = {
-    "smoke-digest": {"REQUIRE": "none", "DIGEST": "sha256:0"},
-    "promote": {"REQUIRE": "none", "DIGEST": "sha256:0"},
-}
+CHECKS_AWAY = {"REQUIRE": "none", "DIGEST": "sha256:0"}
 ONE = "#!/usr/bin/env python3\nimport json, sys\nprint(json.dumps(sys.argv[1:]))\n"
 
 
@@ -65,10 +62,10 @@ def test_what_a_person_gives_is_text(target: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", CHECKS_AWAY)
+@pytest.mark.parametrize("target", ["smoke-digest", "promote"])
 def test_a_variable_of_a_build_takes_no_check_away(target: str, tmp_path: Path) -> None:
     """Typed behind make, by a person at a terminal, it does."""
-    for name, value in CHECKS_AWAY[target].items():
+    for name, value in CHECKS_AWAY.items():
         assert not any(value in word for word in told(target, tmp_path, {name: value})), name
         assert any(value in word for word in told(target, tmp_path, {}, f"{name}={value}")), name
 

@@ -60,9 +60,6 @@ THREADS = [
     Case("vllm-34821", "803: the image's cuda-compat is older than the host's driver",
          lambda m: compat(m, "570.86.10", 803).file(CONTAINER), "GS309", "driver-init",
          "Take /usr/local/cuda-12.8/compat out", "8"),
-    Case("llama-23111", "803: the image's cuda-compat of CUDA 13.2 over a newer driver, given by CDI",
-         lambda m: compat(m, "595.58.03", 803).kernel("610.43.02").variables(NVIDIA_VISIBLE_DEVICES="void")
-         .file(CONTAINER), "GS309", "driver-init", "Take /usr/local/cuda-12.8/compat out"),
     Case("nvidia-docker-1515", "804: cuda-compat on a GeForce", lambda m: compat(m, "590.44.01", 804), "GS311",
          "driver-init", "/usr/local/cuda-12.8/compat", "9"),
     Case("open-modules-901", "cuInit gives 3 in every program, nvidia-smi works; HMM is on",

@@ -59,13 +59,7 @@ def compile_fakes(folder: Path) -> dict[str, Path]:
 
 def real_runtime(major: int) -> Path:
     """Return NVIDIA's own libcudart of a CUDA major, from the wheels in the development lock."""
-    found = [Path(p) / REAL_RUNTIMES[major] for p in sys.path if (Path(p) / REAL_RUNTIMES[major]).is_file()]
-    if not found:
-        raise FileNotFoundError(
-            f"{REAL_RUNTIMES[major]} is not on sys.path: install the development lock "
-            "(nvidia-cuda-runtime and nvidia-cuda-runtime-cu12)"
-        )
-    return found[0]
+    return next(Path(p) / REAL_RUNTIMES[major] for p in sys.path if (Path(p) / REAL_RUNTIMES[major]).is_file())
 
 
 @dataclass

@@ -86,8 +86,6 @@ HARMLESS = {
         SLURM_JOB_ID="7", SLURM_JOB_GPUS="1", CUDA_VISIBLE_DEVICES="1"),
     "other-jobs-node-by-mode": lambda m: opens(m, 13, "nvidia1").nodes("nvidia1").variables(
         SLURM_JOB_ID="7", SLURM_JOB_GPUS="0"),
-    "other-pods-node-by-mode": lambda m: opens(m, 13, "nvidia1").nodes("nvidia1").variables(
-        KUBERNETES_SERVICE_HOST="10.0.0.1"),
     "wsl-pair": wsl,
     "jetson": jetson,
     "neighbour": lambda m: m.good().set(NEIGHBOUR=300, FREE_MIB=60 << 10),
