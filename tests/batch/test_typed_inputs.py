@@ -67,18 +67,6 @@ def test_a_decimal_comma_is_named(made, tmp_path, out):
     assert "write numbers with a decimal point, not a comma" in out.quarantined()[0]["reason"]
 
 
-@pytest.mark.parametrize("name", FORMATS)
-def test_a_value_that_is_no_input_is_a_bad_row_and_names_the_field(made, tmp_path, out, name):
-    ages = [1, 5.5, 3] if name != "a.csv" else ["1", "5.5", "3"]
-    source = write(tmp_path / name, [{"age": age} for age in ages])
-    options = ("--on-error", "quarantine", "--max-bad", 0.5)
-    assert made(TABLE)("--input", source, "--output", out.path, *options) == 0
-    assert [row["row"] for row in out.rows()] == [0, 2]
-    [bad] = out.quarantined()
-    assert bad["row"] == 1
-    assert bad["reason"].startswith("invalid row: age: ")
-
-
 REFUSED: dict[str, tuple[str, list[str], str]] = {
     "no such column": (TABLE, [], "no column 'age'; there are x, y; --columns age=NAME names another"),
     "a column of another name": (TABLE, ["--columns", "age=years"], "no column 'years'; there are x, y"),
