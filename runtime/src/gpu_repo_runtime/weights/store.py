@@ -118,7 +118,7 @@ def _bring(source: Source, path: str, target: Path, told: str, by: str) -> str:
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(f".{target.name}.part")
     partial.unlink(missing_ok=True)
-    say(f"{path}: downloading")
+    say(f"{path}: fetching")
     source.bring(path, partial)
     with partial.open("rb") as file:
         os.fsync(file)
