@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 
@@ -56,9 +55,8 @@ def test_slow_clients_get_408_and_do_not_slow_others() -> None:
         with listening(app_of(Model(), own_routes, body_seconds=0.5)) as port:
             waiting = [asyncio.create_task(ask(port, request, 1000)) for request in slow * 50]
             await asyncio.sleep(0.1)
-            started = time.monotonic()
             assert b"200 OK" in await ask(port, raw.predict("quick", headers="connection: close\r\n"))
-            assert time.monotonic() - started < 0.4
+            assert not any(one.done() for one in waiting)
             assert {answer[:12] for answer in await asyncio.gather(*waiting)} == {b"HTTP/1.1 408"}
 
     asyncio.run(main())

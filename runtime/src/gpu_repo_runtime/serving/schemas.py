@@ -75,7 +75,8 @@ class PredictRequest:
             examples = [text for text in examples if text]
             alias = AliasChoices(*(("texts", "instances") if interface.dated else ("instances", "texts")))  # as in 0.2
         self._name = alias.choices[0] if alias else "instances"
-        self.examples = [interface.as_asked(example) for example in examples][: settings.max_texts]
+        # The tests of children of 0.3 to 0.5 read it.
+        self.example = {"instances": [interface.as_asked(example) for example in examples][: settings.max_texts]}
         limits = Field(min_length=1, max_length=settings.max_texts, description="The inputs to predict, one or many")
         many: Any = Annotated[GenericAlias(list, (one,)), limits]
         serving_default = Field(description="As TensorFlow Serving has it")
@@ -116,7 +117,7 @@ class PredictRequest:
 
     def document(self, app: FastAPI, path: str, media_type: str, **options: Any) -> None:
         """Document a path of predictions, whose errors have a media type."""
-        content: dict[str, Any] = {"application/json": {"example": {str(self._name): self.examples}}}
+        content: dict[str, Any] = {"application/json": {"example": {str(self._name): self.example["instances"]}}}
         if self._interface.blob:
             # image/... is taken too; generators of clients stop at a media type that is a pattern.
             content["application/octet-stream"] = {"schema": {"type": "string", "format": "binary"}}
