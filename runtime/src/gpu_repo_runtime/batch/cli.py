@@ -143,7 +143,7 @@ def _add_train(commands: Any) -> None:
     train.add_argument("--output", required=True, type=address, metavar="FOLDER", help="checkpoints, weights, metrics")
     train.add_argument("--epochs", type=positive, default=20)
     train.add_argument("--batch-size", type=positive, default=64, help="examples of one pass on one GPU")
-    train.add_argument("--accumulate", type=positive, help="batches for one change of the weights; 1 if not set")
+    train.add_argument("--accumulate", type=positive, help="batches for one step; 1 if not set (torch)")
     train.add_argument("--learning-rate", type=above_zero, help="0.003 if not set")
     train.add_argument("--clip", type=above_zero, help="the largest norm of the gradients; 1 if not set")
     precisions = ["auto", "float32", "bfloat16", "float16"]

@@ -1,6 +1,7 @@
 """What a training writes: checkpoints that appear whole or not at all, metrics, and weights with their lock."""
 
 import csv
+import json
 import os
 import shutil
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 from ..weights import LOCK, File, Lock, Weights
 from ..weights.lockfile import sha256_of
 
-NEW, BEST = ".new", "best"
+NEW, STATE = ".new", "state.json"
 
 
 def newest(parent: Path) -> Path | None:
@@ -18,24 +19,22 @@ def newest(parent: Path) -> Path | None:
     return max(found, key=lambda path: int(path.name), default=None)
 
 
-def begin(parent: Path, keep: bool) -> None:
-    """Make the folder NEW, which nobody takes for a whole checkpoint. keep: with the best weights of the last one."""
-    new, last = parent / NEW, newest(parent)
-    shutil.rmtree(new, ignore_errors=True)
-    (new / BEST).mkdir(parents=True)
-    if keep and last:
-        shutil.copytree(last / BEST, new / BEST, dirs_exist_ok=True)
+def empty(folder: Path) -> None:
+    """Make a folder with nothing in it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
 
 
-def commit(parent: Path, number: int) -> None:
-    """Give the folder NEW its number once all is on the disk, and delete the other checkpoints."""
+def commit(parent: Path, number: int, state: dict[str, Any], keep: int) -> None:
+    """Give the folder NEW its number once all is on the disk; delete the other checkpoints, except number `keep`."""
+    (parent / NEW / STATE).write_text(json.dumps(state))
     for path in (parent / NEW).rglob("*"):
         if path.is_file():
             with path.open("rb") as file:
                 os.fsync(file)
     (parent / NEW).rename(parent / str(number))
     for path in parent.glob("*"):
-        if path.name != str(number):
+        if path.name not in (str(number), str(keep)):
             shutil.rmtree(path, ignore_errors=True)
 
 
@@ -47,10 +46,8 @@ def write_metrics(path: Path, epochs: list[dict[str, Any]]) -> None:
         writer.writerows(epochs)
 
 
-def leave_weights(best: Path, target: Path, owner: str) -> None:
-    """Copy the best weights, with their lock, to where scripts/weights and a service read them."""
-    shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(best, target / owner)
-    paths = [path for path in sorted(best.rglob("*")) if path.is_file()]
-    files = tuple(File(path.relative_to(best).as_posix(), path.stat().st_size, sha256_of(path)) for path in paths)
-    (target / LOCK).write_text(Lock((Weights(owner, "scripts/train", "", files),)).text())
+def lock_weights(folder: Path, name: str) -> None:
+    """Lock the weights in the folder's subfolder `name`, as scripts/weights and a service read them."""
+    paths = [path for path in sorted((folder / name).rglob("*")) if path.is_file()]
+    files = [File(str(path.relative_to(folder / name)), path.stat().st_size, sha256_of(path)) for path in paths]
+    (folder / LOCK).write_text(Lock((Weights(name, "scripts/train", "", tuple(files)),)).text())

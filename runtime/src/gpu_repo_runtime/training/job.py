@@ -1,4 +1,4 @@
-"""The command `train`: finds the task and its framework, prepares a folder, trains in it, returns the exit code."""
+"""The command `train`: finds the task and its framework, trains in the output folder, returns the exit code."""
 
 import fcntl
 import importlib
@@ -13,34 +13,52 @@ from typing import Any
 
 from .. import device
 from ..batch.exits import DONE, MISTAKES, BadConfiguration, JobError, Stopped
-from ..batch.messages import one_line, say
+from ..batch.job import choose_device
+from ..batch.messages import one_line
 from ..batch.stop import Stop
 from .engine import DEFAULTS
 from .loop import Training
 
 PACKAGES = {"sklearn": "scikit-learn", "orbax": "orbax-checkpoint"}
-PAGE = "docs/how-to/train-on-your-data.md"
-MISTAKES_OF_A_TASK = (ImportError, SyntaxError, PicklingError, FileNotFoundError)  # another try meets them again
+# Another try meets them again.
+MISTAKES_OF_A_TASK = (*MISTAKES, ImportError, SyntaxError, PicklingError, FileNotFoundError)
 
 
 def train_job(options: Namespace) -> int:
     """Train and return the exit code 0. Raises JobError."""
     stop = Stop(options.grace)
     try:
-        with stop, _folder(Path(options.output)):
+        with stop, _alone_in(Path(options.output)):
             with stop.at_once("the training was prepared"):
                 training = _training(options, stop)
             training.run()
-    except device.DeviceError as error:
-        raise JobError(str(error)) from error
+    except JobError:
+        raise
     except Exception as error:
-        if stop.signal and not isinstance(error, JobError):  # a process that reads ahead got it too
+        if stop.signal:  # a process that reads ahead got it too
             raise Stopped(stop.signal) from error
-        if not isinstance(error, (*MISTAKES, *MISTAKES_OF_A_TASK)):
+        if not isinstance(error, MISTAKES_OF_A_TASK):
             raise
         traceback.print_exc()
         raise BadConfiguration(f"the task fails (above): {one_line(error)}") from error
     return DONE
+
+
+@contextmanager
+def _alone_in(output: Path) -> Iterator[None]:
+    """Make the folder, and keep other trainings out of it. Raises JobError."""
+    if ":" in output.parts[0] or output.is_file():
+        raise BadConfiguration(f"--output {output}: a training writes to a folder on a disk")
+    output.mkdir(parents=True, exist_ok=True)
+    with (output / ".lock").open("w") as file:
+        try:
+            if not int(os.environ.get("RANK", "0")):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise JobError(f"another training is at work in {output}: wait for its end, or take another") from None
+        except OSError:
+            pass  # a disk without locks
+        yield
 
 
 def _training(options: Namespace, stop: Stop) -> Training:
@@ -59,8 +77,7 @@ def _training(options: Namespace, stop: Stop) -> Training:
             setattr(options, name, default)
         elif name not in make.applies:
             raise BadConfiguration(f"--{name.replace('_', '-')} does not apply to {framework}: set it in task.py")
-    options.device = device.choose(options.device)
-    say(device.reason(options.device))
+    options.device = choose_device(options.device)
     return Training(task, make, options, stop)
 
 
@@ -69,32 +86,6 @@ def framework_of(task: Any) -> str:
     if hasattr(task, "estimator"):
         return "plain"
     if not hasattr(task, "network"):
-        raise BadConfiguration(f"the Task of task.py has no network() and no estimator(): see {PAGE}")
+        page = "docs/how-to/train-on-your-data.md"
+        raise BadConfiguration(f"the Task of task.py has no network() and no estimator(): see {page}")
     return next(iter((*device.imported(), "torch")))
-
-
-@contextmanager
-def _folder(output: Path) -> Iterator[None]:
-    """Make the folder, and keep other trainings out of it. Raises JobError."""
-    if ":" in output.parts[0]:
-        raise BadConfiguration(f"--output {output}: a training writes to a folder on a disk")
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError):
-        raise BadConfiguration(f"the output {output} is a file; it has to be a folder") from None
-    folder = os.open(output, os.O_RDONLY)
-    try:
-        if os.environ.get("RANK", "0") == "0":
-            _lock(folder, output)
-        yield
-    finally:
-        os.close(folder)
-
-
-def _lock(folder: int, output: Path) -> None:
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise JobError(f"another training is at work in {output}: wait for its end, or take another") from None
-    except OSError:
-        pass  # a disk without locks

@@ -24,13 +24,13 @@ class Engine(engine.Engine):
             tf.config.set_visible_devices([], "GPU")
         several = len(tf.config.list_logical_devices("GPU")) > 1
         with tf.distribute.MirroredStrategy().scope() if several else nullcontext():
-            self._network = task.network()
-            if not getattr(self._network, "compiled", False):
+            self.model = task.network()
+            if not getattr(self.model, "compiled", False):
                 raise BadConfiguration("network() of task.py: expected a model of Keras with a call of its compile()")
-            self._network.optimizer.build(self._network.trainable_variables)
+            self.model.optimizer.build(self.model.trainable_variables)
         # What Keras counts among the variables but not among the weights: the states of dropout and the like.
-        weights = {id(variable) for variable in self._network.weights}
-        self._generators = [one for one in self._network.variables if id(one) not in weights]
+        weights = {id(variable) for variable in self.model.weights}
+        self._generators = [one for one in self.model.variables if id(one) not in weights]
 
     def train(self, examples: Any, batches: Batches, seed: str, stops: Any) -> tuple[float, int]:
         start = seed_of(seed, batches[0][0])  # a stop inside of a `fit` would change the random numbers
@@ -38,20 +38,19 @@ class Engine(engine.Engine):
         for generator in self._generators:
             generator.assign(np.array([0, start], "uint32"))
         data = self.load(examples, batches, seed)
-        found = self._network.fit(data, steps_per_epoch=len(batches), verbose=0)
+        found = self.model.fit(data, steps_per_epoch=len(batches), verbose=0)
         return float(found.history["loss"][0]), len(batches)
 
     def evaluate(self, examples: Any, batches: Batches, seed: str) -> dict[str, float]:
         data = self.load(examples, batches, seed)
-        found: dict[str, float] = self._network.evaluate(data, steps=len(batches), verbose=0, return_dict=True)
+        found: dict[str, float] = self.model.evaluate(data, steps=len(batches), verbose=0, return_dict=True)
         return found
 
     def save(self, folder: Path) -> None:
-        self._network.save_weights(folder / "state.weights.h5")
+        self.model.save_weights(folder / "state.weights.h5")
 
     def restore(self, folder: Path) -> None:
-        self._network.load_weights(folder / "state.weights.h5")
+        self.model.load_weights(folder / "state.weights.h5")
 
-    def weights(self, folder: Path) -> None:
-        own = getattr(self.task, "save", lambda network, to: network.save(to / "best.keras"))
-        own(self._network, folder)
+    def export(self, network: Any, folder: Path) -> None:
+        network.save(folder / "best.keras")
