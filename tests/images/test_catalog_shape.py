@@ -46,15 +46,3 @@ def test_a_mistake_is_named_with_its_line_or_key(tmp_path: Path) -> None:
         (tmp_path / name).write_text(text)
         with pytest.raises(ImageError, match=words):
             read_catalog(tmp_path / name)
-
-
-@pytest.mark.parametrize("key", [*CATALOG, *(f"images/{key}" for key in ROWS[0])])
-def test_a_field_that_is_missing_or_empty_is_named(key: str, tmp_path: Path) -> None:
-    of_a_row, name = key.startswith("images/"), key.removeprefix("images/")
-    for value in (None, {}):
-        row = ROWS[0] | {name: value}
-        changed = CATALOG | ({"images": [row]} if of_a_row else {name: value})
-        path = tmp_path / "catalog.yml"
-        path.write_text(json.dumps(changed))
-        with pytest.raises(ImageError, match=name):
-            read_catalog(path)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import subprocess
 import sys
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,27 +19,18 @@ ORDINARY = ["click", "fastapi", "httpx", "orjson", "pandas", "rich", "pyarrow", 
 
 
 @pytest.fixture
-def container(image: Built) -> Iterator[Container]:
+def container(image: Built, tmp_path: Path) -> Iterator[Container]:
     """A running container of the image with a network, as root: the place of a child's build step."""
-    made = image.client.containers.run(image.tag, ["sleep", "600"], user="root", detach=True, network_mode="host")
+    options = {"user": "root", "network_mode": "host", "volumes": {str(tmp_path): {"bind": "/work", "mode": "rw"}}}
+    made = image.client.containers.run(image.tag, ["sleep", "600"], detach=True, **options)
     yield made
     made.remove(force=True)
 
 
-def put(container: Container, path: str, text: str) -> None:
-    """Write a text file into a container."""
-    stream = io.BytesIO()
-    with tarfile.open(fileobj=stream, mode="w") as archive:
-        entry = tarfile.TarInfo(Path(path).name)
-        entry.size, entry.mode = len(text.encode()), 0o644
-        archive.addfile(entry, io.BytesIO(text.encode()))
-    container.put_archive(str(Path(path).parent), stream.getvalue())
-
-
-def install(container: Container, lock: str) -> tuple[int, str]:
-    """Run base-install on a lock; return its exit code and all it printed."""
-    put(container, "/tmp/requirements.lock", lock)
-    code, output = container.exec_run(["base-install", "/tmp/requirements.lock"])
+def install(container: Container, folder: Path, lock: str) -> tuple[int, str]:
+    """Run base-install on a lock; return its exit code and all it printed. folder: /work of the container."""
+    (folder / "requirements.lock").write_text(lock)
+    code, output = container.exec_run(["base-install", "/work/requirements.lock"])
     return code, output.decode()
 
 
@@ -60,15 +49,13 @@ def resolve(name: str, packages: list[str], folder: Path) -> str:
 def test_ten_ordinary_packages_change_nothing_of_the_base(image: Built, container: Container, tmp_path: Path) -> None:
     """Ten packages install, every file of the base stays as it was, and no cache is left."""
     before = set(container.exec_run(["find", "/opt", "/usr", "/etc", "-type", "f"]).output.decode().split("\n"))
-    code, output = install(container, resolve(image.name, ORDINARY, tmp_path))
+    code, output = install(container, tmp_path, resolve(image.name, ORDINARY, tmp_path))
     assert code == 0, output
     diff = container.diff()
     touched = [entry["Path"] for entry in diff if entry["Kind"] != 1 and entry["Path"] in before]
     assert not touched, f"{image.name}: files of the base changed: {touched[:10]}"
     added = [entry["Path"] for entry in diff if entry["Kind"] == 1]
-    outside = [
-        path for path in added if not path.startswith(("/opt/env", "/tmp/requirements.lock", "/var/cache/base-install"))
-    ]
+    outside = [path for path in added if not path.startswith(("/opt/env", "/work", "/var/cache/base-install"))]
     assert not outside, f"{image.name}: left outside the environment: {outside[:10]}"
     code, output = container.exec_run(
         ["python", "-c", "import pandas, pyarrow, fastapi, httpx; print('fine')"], user="app"
@@ -97,7 +84,7 @@ def test_what_does_not_conflict_installs_and_computes(
     image: Built, container: Container, packages: list[str], program: str, words: str, tmp_path: Path
 ) -> None:
     """Packages of NVIDIA's that the image does not contain are accepted; no CUDA library comes a second time."""
-    code, output = install(container, resolve(image.name, packages, tmp_path))
+    code, output = install(container, tmp_path, resolve(image.name, packages, tmp_path))
     assert code == 0, f"{image.name}: {output}"
     code, output = container.exec_run(["python", "-c", program], user="app", environment={"JAX_PLATFORMS": "cpu"})
     assert (code, " ".join(output.decode().split()).endswith(words)) == (0, True), output.decode()

@@ -35,15 +35,13 @@ def test_the_page_is_of_the_locks_and_of_the_list_and_every_no_has_its_reason() 
     ("versions", "cuda", "expected"),
     [
         ([{"p": "2"}], {"13"}, Fit("2", "")),
-        ([{"p": "2"}], set(), Fit("2", "")),
         ([{"p": "2", "nvidia-cufile-of-tomorrow": "1"}], {"12", "13"}, Fit("2", "")),
         ([{"p": "2"}], {"12"}, Fit("", "2 is built for CUDA 12; the image has CUDA 13")),
         ([{"p": "2.1.3", "nvidia-nccl-cu12": "1"}, {"p": "2.0.9"}], {"13"}, Fit("2.0.9", f"2.1.3 {SECOND}")),
-        ([{"p": "2", "nvidia-nccl-cu12": "1"}], {"13"}, Fit("", f"2 {SECOND}")),
         ([{"p": "2", "torch": "2.15.0"}], set(), Fit("", "2 needs torch, which the image does not contain")),
         ([], set(), Fit("", "no version with a wheel fits the image's versions")),
     ],
-    ids=["fits", "without CUDA", "new parts", "another CUDA", "an older one", "a copy", "a framework", "none"],
+    ids=["fits", "new parts", "another CUDA", "an older one", "a framework", "none"],
 )
 def test_a_package_is_judged_as_base_install_would(
     versions: list[dict[str, str]], cuda: set[str], expected: Fit, tmp_path: Path

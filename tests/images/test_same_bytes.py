@@ -57,20 +57,13 @@ def files_of(saved: Path) -> list[dict[str, tuple[object, ...]]]:
         [told] = json.load(image.extractfile("manifest.json") or io.BytesIO())
         for name in told["Layers"]:
             with tarfile.open(fileobj=image.extractfile(name)) as layer:
-                found.append(
-                    {
-                        one.name: (one.type, one.mode, one.uid, one.gid, one.mtime, one.linkname, digest(layer, one))
-                        for one in layer
-                        if not one.isdir()
-                    }
-                )
+                files = {}
+                for one in (member for member in layer if not member.isdir()):
+                    content = layer.extractfile(one).read() if one.isfile() else b""  # type: ignore[union-attr]
+                    digest = hashlib.sha256(content).hexdigest()
+                    files[one.name] = (one.type, one.mode, one.uid, one.gid, one.mtime, one.linkname, digest)
+                found.append(files)
     return found
-
-
-def digest(layer: tarfile.TarFile, member: tarfile.TarInfo) -> str:
-    """Return the SHA-256 of a file in a layer, "" for what has no content."""
-    file = layer.extractfile(member) if member.isfile() else None
-    return hashlib.file_digest(file, "sha256").hexdigest() if file else ""  # type: ignore[arg-type]
 
 
 @pytest.mark.images

@@ -12,14 +12,13 @@ from shutil import which
 from typing import Any
 
 import pytest
-from image_tools import build_plan, check, pipelines, record, sbom
+from image_tools import build_plan, check, pipelines, record
 from image_tools.__main__ import main as image_tools_main
 from image_tools.catalog import (
     FOLDER,
     ROOT,
     ImageError,
     chosen_rows,
-    differences,
     find_row,
     installed_pins,
     live_rows,
@@ -165,12 +164,6 @@ def test_a_build_has_the_tag_that_children_expect_and_a_system_that_a_team_can_p
     )
 
 
-def test_the_catalogue_is_safe_to_include_in_a_template() -> None:
-    """copier.yml includes the file in a Jinja expression: nothing in it may look like Jinja."""
-    text = (FOLDER / "catalog.yml").read_text()
-    assert not any(mark in text for mark in ("{{", "{%", "{#", "}}"))
-
-
 def test_no_engine_is_one_clear_line() -> None:
     """Without an engine, or without docker, `make images` says so and ends with 1."""
     no_engine = "no Docker Engine answers at unix:///nowhere/docker.sock"
@@ -212,16 +205,6 @@ def bill(path: Path, **packages: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"packages": [root, *listed]}))
     return path
-
-
-def test_package_changes_are_named(tmp_path: Path) -> None:
-    """New, gone and other versions, and nothing else."""
-    old = bill(tmp_path / "old.json", bash="5.2", zlib1g="1.3", openssl="3.5.1")
-    new = bill(tmp_path / "new.json", bash="5.2", tini="0.19", openssl="3.5.2")
-    expected = ["openssl: 3.5.1 -> 3.5.2", "tini: not there -> 0.19", "zlib1g: 1.3 -> gone"]
-    assert differences(sbom.packages_of(old), sbom.packages_of(new)) == expected
-    with pytest.raises(ImageError, match="cannot read this list of packages"):
-        sbom.packages_of(tmp_path / "missing.json")
 
 
 @pytest.mark.slow
