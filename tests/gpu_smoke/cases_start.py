@@ -56,10 +56,6 @@ START = [
     Case("runtime-not-nvidia", "NVIDIA_VISIBLE_DEVICES=0 under Docker's own runtime",
          lambda m: no_nodes(m).variables(NVIDIA_VISIBLE_DEVICES="0").file("/.dockerenv"), "GS114", "device-nodes",
          "--gpus all"),
-    Case("plugin-by-volume-mounts", "the device plugin mounts the GPUs' names, the pod runs under runc",
-         lambda m: no_nodes(m).variables(**KUBERNETES, NVIDIA_VISIBLE_DEVICES="/var/run/nvidia-container-devices")
-         .file("/var/run/nvidia-container-devices/GPU-11111111-1111"), "GS114", "device-nodes",
-         "runtimeClassName: nvidia"),
     Case("two-named-one-given", "the container was to get two GPUs and has one",
          lambda m: m.good().variables(NVIDIA_VISIBLE_DEVICES="GPU-11111111-1111,GPU-22222222-1111").file("/.dockerenv"),
          "GS121", "driver-init", "1 of 2 are usable", exit=0, cause=False),

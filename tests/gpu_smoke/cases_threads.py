@@ -110,8 +110,6 @@ THREADS = [
     Case("unknown-in-lxc", "999 in an LXC container whose nodes open",
          lambda m: m.good().set(CUINIT_RC=999).file("/proc/devices", "195 nvidia\n511 nvidia-uvm\n")
          and m.file("/run/systemd/container", "lxc\n"), "GS312", "driver-init", "c 511:* rwm"),
-    Case("recovery-reboot", "the driver asks for a reboot of the node", lambda m: m.good().set(RECOVERY=2, CTX_RC=999),
-         "GS418", "kernels", "Reboot the node"),
     Case("one-of-eight-lost", "NVML calls one of eight GPUs lost, CUDA lists seven",
          lambda m: m.good().set(COUNT=7, NVML_COUNT=8, NVML_DEVICE_RC=15, NVML_BAD=7), "GS404", "driver-init", "Reboot",
          args=("--require", "driver", "--gpus", "8")),

@@ -89,7 +89,6 @@ HARMLESS = {
     "wsl-pair": wsl,
     "jetson": jetson,
     "neighbour": lambda m: m.good().set(NEIGHBOUR=300, FREE_MIB=60 << 10),
-    "display": lambda m: m.good().set(NEIGHBOUR=3),
     "shared-memory-of-gh200": lambda m: m.good().set(HOST_TABLES=1, FREE_MIB=900),
     "container-by-its-root": lambda m: no_nodes(m).file(
         "/proc/self/mountinfo", "1 0 0:50 / / rw - overlay overlay rw,lowerdir=/l,upperdir=/u\n"),
