@@ -6,8 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+import pytest
 from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
+from gpu_repo_runtime.serving.app import Extend
 from gpu_repo_runtime.serving.service import Service
 
 from tests.runtime.served import app_of, listening
@@ -31,6 +33,11 @@ def routes(app: FastAPI, service: Service) -> None:
         return StreamingResponse(some())
 
 
+def behind_middleware(app: FastAPI, service: Service) -> None:
+    routes(app, service)
+    app.middleware("http")(lambda request, call_next: call_next(request))
+
+
 async def ask(port: int, path: str) -> bytes:
     """Return all that one connection gives for two requests. They are sent at once: a later one may meet a reset."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -41,9 +48,10 @@ async def ask(port: int, path: str) -> bytes:
     return answer
 
 
-def test_only_a_whole_answer_has_an_end() -> None:
+@pytest.mark.parametrize("extend", [routes, behind_middleware])
+def test_only_a_whole_answer_has_an_end(extend: Extend) -> None:
     async def main() -> None:
-        with listening(app_of(Model(), routes)) as port:
+        with listening(app_of(Model(), extend)) as port:
             for path in ("/raises", "/model"):
                 answer = await ask(port, path)
                 assert (b"one" in answer, END in answer) == (True, False), answer

@@ -61,20 +61,26 @@ class RequestMiddleware:
             request_id = b"%032x" % random.getrandbits(128)
         scope["fields"] = {"request_id": request_id.decode()}
         status = 0
+        end: Message | None = None
 
         async def send_with_id(message: Message) -> None:
-            nonlocal status
+            nonlocal status, end
             if message["type"] == "http.response.start":
                 status = message["status"]
                 own = [(b"x-request-id", request_id), self._version]
                 if self._service.state in ("draining", "failed"):
                     own.append((b"connection", b"close"))
                 message["headers"] = [*message["headers"], *own]
+            elif not message.get("body") and not message.get("more_body"):
+                end = message  # BaseHTTPMiddleware ends an answer that broke off, and only then raises the error
+                return
             await send(message)
 
         try:
             body = RequestBody(receive, headers.get(b"content-length", b""), self._service)
             await self.app(scope, body, send_with_id)
+            if end:
+                await send(end)
         except (Exception, asyncio.CancelledError) as error:
             shown = self._shown(error, scope)
             if status:  # half an answer is sent: only a closed connection can show the error

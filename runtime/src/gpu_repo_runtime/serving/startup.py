@@ -38,7 +38,6 @@ class Gauge:
     memory: Callable[[], Memory | None]
     reset_peak: Callable[[], None]
     release: Callable[[], None]
-    is_out_of_memory: Callable[[BaseException], bool]
 
 
 @dataclass(frozen=True)
@@ -60,12 +59,7 @@ def start(interface: Interface, settings: Settings, report: Callable[[str], None
     name = device.choose(settings.device)
     about = device.describe(name)
     log.info("device chosen", extra={"fields": {**about, "why": device.reason(name)}})
-    gauge = Gauge(
-        partial(device.memory, name),
-        partial(device.reset_peak, name),
-        partial(device.release, name),
-        device.is_out_of_memory,
-    )
+    gauge = Gauge(partial(device.memory, name), partial(device.reset_peak, name), partial(device.release, name))
     before = _load(interface.model, name, gauge)
     check_placement(interface.model, name, settings)
     examples = interface.examples()
@@ -92,7 +86,7 @@ def _load(model: Any, name: str, gauge: Gauge) -> int:
     except weights.WeightsError as error:
         raise StartRefused(str(error)) from error
     except Exception as error:
-        if gauge.is_out_of_memory(error):
+        if device.is_out_of_memory(error):
             raise StartRefused(f"the model does not fit on the device ({first_line(error)})") from error
         raise
     return memory.used if memory else 0
@@ -113,7 +107,7 @@ def _warm_up(interface: Interface, examples: list[Any], size: int, gauge: Gauge)
             check(interface, (examples * size)[:size])
             return size
         except Exception as error:
-            if not gauge.is_out_of_memory(error):
+            if not device.is_out_of_memory(error):
                 raise
             if size == 1:
                 raise StartRefused(f"the model runs out of memory with a single input ({first_line(error)})") from error
@@ -183,7 +177,7 @@ def _peak(predict: Callable[[list[Any]], object], gauge: Gauge, inputs: list[Any
         memory = gauge.memory()
         return memory.peak if memory else None
     except Exception as error:
-        if not gauge.is_out_of_memory(error):
+        if not device.is_out_of_memory(error):
             raise
     gauge.release()
     return None
