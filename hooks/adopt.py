@@ -8,7 +8,6 @@ Exit codes: 0 adopted; 3 adopted, and a to-do list is left; 1 rejected or failed
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -51,7 +50,7 @@ def main(arguments: list[str] | None = None) -> int:
         answers = options.answer + split(options.answers)
         check_answers(answers, questions(ROOT))
         given = dict(answer.split("=", 1) for answer in answers)
-        place = Path(os.path.abspath(os.path.expanduser(options.repository)))
+        place = Path(options.repository).expanduser().resolve()
         done = adopt(place, options.to, given, (options.template, options.version), options.dry_run)
     except (AdoptError, NewError, UpdateError) as error:
         reason = str(error)

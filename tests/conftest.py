@@ -20,6 +20,7 @@ from tests.answers import AnswerSet
 from tests.needs import pytest_itemcollected, pytest_runtest_setup  # noqa: F401 - hooks of pytest
 from tests.rows import pytest_collection_modifyitems, pytest_runtest_teardown  # noqa: F401 - hooks of pytest
 from tests.shared import ROOT, once, shared_folder, without_shims
+from tests.skips import pytest_sessionfinish  # noqa: F401 - hooks of pytest
 
 if TYPE_CHECKING:
     from tests.updates.family import Family
