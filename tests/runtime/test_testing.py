@@ -50,7 +50,7 @@ def smoke(project: Path, model: str, tests: str = "tests/gpu", **environment: st
     """Run the smoke test, or other tests, with a model; return exit code and output."""
     (project / "src/topic_finder/model.py").write_text(model)
     paths = {"PYTHONPATH": f"{project / 'src'}{os.pathsep}{RUNTIME}", "PATH": os.environ["PATH"]}
-    plugins = ["-p", "no:cacheprovider", "-p", "no:schemathesis", "-p", "gpu_repo_runtime.pytest_plugin"]
+    plugins = ["-p", "no:cacheprovider", "-p", "gpu_repo_runtime.pytest_plugin"]
     done = processes.run("pytest", *plugins, tests, cwd=project, env=paths | environment)
     return done.returncode, done.stdout + done.stderr
 
