@@ -83,4 +83,4 @@ def test_a_table_that_is_written_otherwise_names_the_option(child: Child) -> Non
     child.refused("scripts/run --output build/other --input semicolons.csv", "--delimiter ';'")
     child.sh("sed '1s/proline/Prolin-Größe/' wines.csv | iconv -f utf-8 -t latin1 >german.csv")
     child.refused("scripts/run --output build/other --input german.csv --keep '*'", "--encoding names another")
-    child.refused("scripts/run --output build/other --input named.csv --keep grape", "leave the column out of --keep")
+    child.refused("scripts/run --output build/other --input named.csv --keep grape", "omit it from --keep")

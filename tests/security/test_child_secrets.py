@@ -110,10 +110,11 @@ def test_the_batch_job_writes_no_secret(render: Callable[[AnswerSet], Path], tmp
     (tmp_path / "in.jsonl").write_text('{"text": "rain"}\n', encoding="utf-8")
     command = [sys.executable, "-m", "gpu_repo_runtime.batch", "topic_finder", "run", "--input"]
     command += [str(tmp_path / "in.jsonl"), "--output", str(output)]
-    command += ["--root", f"http://robot:{CANARY}@127.0.0.1:9"]
-    environment = secret_environment(PYTHONPATH=f"{child / 'src'}{os.pathsep}{RUNTIME}", DEVICE="cpu")
+    # As a worker that Ray has started, which uses the address no more.
+    command += ["--ray-address", f"ray://robot:{CANARY}@127.0.0.1:9"]
+    environment = secret_environment(PYTHONPATH=f"{child / 'src'}{os.pathsep}{RUNTIME}", DEVICE="cpu", JOB_WORKER="0/1")
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr
-    assert "http://robot:***@127.0.0.1:9" in (output / "_provenance.json").read_text(encoding="utf-8")
+    assert "ray://robot:***@127.0.0.1:9" in (output / "_provenance.json").read_text(encoding="utf-8")
     assert CANARY not in done.stdout + done.stderr
     assert leaks(output) == []
