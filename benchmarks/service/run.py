@@ -162,7 +162,6 @@ def one_turn(server: Server, pid: int, load: str, clients: int, seconds: float) 
 
 def one_load(compared: list[Server], load: str, rounds: int, seconds: float) -> Iterator[dict[str, Any]]:
     """Start the servers and yield the medians of each for each number of clients."""
-    turn = seconds * LONGER.get(load, 1)
     with ExitStack() as all_running:
         pids = {}
         for server in compared:
