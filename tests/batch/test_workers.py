@@ -49,10 +49,17 @@ def test_workers_share_the_cores(made, cores, tmp_path, out, workers):
     assert {row["threads"] for row in out.rows()} == {f"{share} {share} {share}"}
 
 
-@pytest.mark.parametrize(("limit", "usable"), [("150000 100000", 2), ("20000 100000", 1), ("max 100000", 16)])
+LIMITS = [("150000 100000", 2), ("20000 100000", 1), ("max 100000", 16), ("50000\n50000\n", 1), ("-1\n100000\n", 16)]
+
+
+@pytest.mark.parametrize(("limit", "usable"), LIMITS)
 def test_a_limit_of_the_container(cores, monkeypatch, tmp_path, limit, usable):
+    """Control groups of version 2 have one file with two numbers, those of version 1 have two files."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(16)))
-    (tmp_path / "cpu.max").write_text(limit)
+    two = ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")
+    (tmp_path / "cpu").mkdir()
+    for name, text in zip(two, limit.split("\n"), strict=False) if "\n" in limit else [("cpu.max", limit)]:
+        (tmp_path / name).write_text(text + "\n")
     assert cores.usable_cores(tmp_path) == usable
 
 

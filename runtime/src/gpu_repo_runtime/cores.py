@@ -17,15 +17,15 @@ _ASKED_FOR = {name for name in _VARIABLES if name in os.environ}
 def usable_cores(groups: Path = Path("/sys/fs/cgroup")) -> int:
     """Return the number of cores that this process may use, at least 1; a container's limit of 1.5 counts as 2.
 
-    groups: where a container sees its own control group, of version 2. Limits of the groups above it, and of a process
-    outside a container, do not count.
+    groups: where a container sees its own control group, of version 2 or 1; those above it do not count.
     """
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    names = ["cpu.max"] if (groups / "cpu.max").exists() else ["cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"]
     try:
-        quota, period = map(int, (groups / "cpu.max").read_text().split())
+        quota, period = map(int, " ".join((groups / name).read_text() for name in names).split())
     except (OSError, ValueError):  # no container, or "max" for no limit
         return cores
-    return max(1, min(cores, math.ceil(quota / period)))
+    return max(1, min(cores, math.ceil(quota / period))) if quota > 0 else cores  # version 1 says -1 for no limit
 
 
 def thread_settings(processes: int = 1) -> dict[str, str]:

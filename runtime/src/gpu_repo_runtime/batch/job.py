@@ -149,5 +149,5 @@ def _complete(output: Output, plan: Plan, options: Namespace, arguments: Sequenc
         return
     story = provenance(options, arguments, plan, device_name)
     counts = publish(output, records, story, options.max_bad)
-    bad = f", {counts['bad']:,} bad ones left out" if counts["bad"] else ""
+    bad = f"; bad rows, left out: {counts['bad']:,}" if counts["bad"] else ""
     say(f"complete: {counts['written']:,} of {counts['written'] + counts['bad']:,} rows in {options.output}/data{bad}")

@@ -124,10 +124,10 @@ def _hub(wanted: Wanted) -> Source:
 
 
 def _hub_token() -> str:
-    home = Path(os.environ.get("HF_HOME") or "~/.cache/huggingface").expanduser()
     if token := os.environ.get("HF_TOKEN"):
         return token.strip()
-    return (home / "token").read_text(encoding="utf-8").strip() if (home / "token").is_file() else ""
+    place = Path(os.path.expanduser(os.environ.get("HF_HOME") or "~/.cache/huggingface"), "token")
+    return place.read_text(encoding="utf-8").strip() if place.is_file() else ""
 
 
 def _address(wanted: Wanted) -> Source:
