@@ -57,11 +57,11 @@ def write_result(file: Path, result: object) -> None:
 
 
 def take_turns(ways: Mapping[str, Callable[[], Figures]], rounds: int) -> dict[str, list[Figures]]:
-    """Measure every way once in each round, so that what disturbs the machine disturbs all of them."""
+    """Measure every way once in each round, in turn forwards and backwards: what disturbs them disturbs all of them."""
     found: dict[str, list[Figures]] = {name: [] for name in ways}
-    for _ in range(rounds):
-        for name, way in ways.items():
-            found[name].append(way())
+    for number in range(rounds):
+        for name in list(ways)[:: -1 if number % 2 else 1]:
+            found[name].append(ways[name]())
             print(f"{name}: {found[name][-1]}", flush=True)
     return found
 
