@@ -83,7 +83,7 @@ test-release: $(READY) ## what only a release needs: torch and TensorFlow, every
 .PHONY: lint
 lint: $(READY) ## style, types and imports of this repository
 	@mkdir -p build
-	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy && .venv/bin/mypy --package docs.figures
+	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy && .venv/bin/mypy --package docs.figures --package benchmarks
 	@PYTHONPATH=base-images:runtime/src:hooks .venv/bin/lint-imports --no-cache >build/imports.txt || { cat build/imports.txt; exit 1; }
 	@.venv/bin/shellcheck hooks/release .ci/run .ci/room base-images/with-login base-images/recipe/install/*.sh base-images/recipe/finish/base-cc tests/ci/standins/make.sh
 	@.venv/bin/actionlint -shellcheck .venv/bin/shellcheck .github/workflows/*.yml

@@ -16,8 +16,6 @@ from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
 
-TICKS = os.sysconf("SC_CLK_TCK")
-WIDTH = 340  # of a line of several figures
 READY_S, STOP_S = 300, 40
 
 Figures = dict[str, float]
@@ -37,23 +35,15 @@ def machine(packages: Iterable[str] = (), **more: object) -> dict[str, object]:
     } | ({"versions": versions} if versions else {}) | more  # fmt: skip
 
 
-def as_json(value: object, indent: str = "") -> str:
-    """Return JSON with a line for each row of figures: a review shows which of them changed."""
-    line = json.dumps(value, ensure_ascii=False)
-    if not isinstance(value, dict | list) or not value or (indent and len(line) <= WIDTH):
-        return line
-    inner = indent + " "
-    names = [f"{json.dumps(name)}: " for name in value] if isinstance(value, dict) else [""] * len(value)
-    parts = value.values() if isinstance(value, dict) else value
-    body = f",\n{inner}".join(name + as_json(part, inner) for name, part in zip(names, parts, strict=True))
-    begin, end = "{}" if isinstance(value, dict) else "[]"
-    return f"{begin}\n{inner}{body}\n{indent}{end}"
+def as_json(value: object) -> str:
+    """Return the text of a result file: a line for each figure, so that a review shows which of them changed."""
+    return json.dumps(value, ensure_ascii=False, indent=1) + "\n"
 
 
 def write_result(file: Path, result: object) -> None:
     """Write a result file."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(as_json(result) + "\n", encoding="utf-8")
+    file.write_text(as_json(result), encoding="utf-8")
 
 
 def take_turns(ways: Mapping[str, Callable[[], Figures]], rounds: int) -> dict[str, list[Figures]]:
@@ -71,32 +61,15 @@ def medians(rounds: list[Figures]) -> Figures:
     return {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
 
 
-def family(pid: int) -> Iterator[int]:
-    """Yield a process and all below it."""
-    yield pid
-    with suppress(OSError):
-        for listed in Path(f"/proc/{pid}/task").glob("*/children"):
-            for child in listed.read_text().split():
-                yield from family(int(child))
-
-
-def cpu_seconds(pid: int) -> float:
-    """Return the processor time of a process and all below it."""
-    total = 0
-    for one in family(pid):
-        with suppress(OSError):
-            total += sum(map(int, Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()[11:13]))
-    return total / TICKS
-
-
 def memory_mib(pid: int) -> float:
     """Return the memory of a process and all below it; shared pages are divided among their users."""
-    total = 0
-    for one in family(pid):
-        with suppress(OSError):
-            lines = Path(f"/proc/{one}/smaps_rollup").read_text().splitlines()
-            total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
-    return round(total / 1024, 1)
+    total = 0.0
+    with suppress(OSError):  # it may have ended
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024
+        for listed in Path(f"/proc/{pid}/task").glob("*/children"):
+            total += sum(memory_mib(int(child)) for child in listed.read_text().split())
+    return total
 
 
 def measured(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pydoc_data.topics
 import random
+from itertools import cycle, islice
 
 
 def real_lines() -> list[str]:
@@ -14,8 +15,7 @@ def real_lines() -> list[str]:
 
 def even(rows: int) -> list[str]:
     """Return real lines, again and again."""
-    lines = real_lines()
-    return [lines[number % len(lines)] for number in range(rows)]
+    return list(islice(cycle(real_lines()), rows))
 
 
 def uneven(rows: int) -> list[str]:

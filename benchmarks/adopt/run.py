@@ -13,7 +13,6 @@ import argparse
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -52,15 +51,10 @@ def snapshot(mirrors: Path, entry: dict[str, str], target: Path) -> int:
 
 
 def lost(folder: Path, before: str, after: str) -> int:
-    """Return how many lines of the files of `before` are not in those of `after`; counted here, not by the program."""
-    count = 0
-    for path in git(folder, "ls-tree", "-r", "-z", "--name-only", before).split("\0")[:-1]:
-        old, new = (subprocess.run(["git", "show", f"{commit}:{path}"], cwd=folder, capture_output=True).stdout
-                    for commit in (before, after))  # fmt: skip
-        if old != new:
-            rest = iter(new.splitlines())
-            count += sum(line not in rest for line in old.splitlines())
-    return count
+    """Return how many lines of `before` are not in `after`; counted by git, not by the program."""
+    options = ["--numstat", "--minimal", "--no-renames", "--diff-filter=a", "--ignore-space-at-eol"]
+    rows = [row.split("\t")[1] for row in git(folder, "diff", *options, before, after).splitlines()]
+    return sum(1 if row == "-" else int(row) for row in rows)  # "-" is a binary file that changed
 
 
 def measure(entry: dict[str, str], mirrors: Path, family: Family, folder: Path) -> dict[str, object]:
@@ -68,7 +62,7 @@ def measure(entry: dict[str, str], mirrors: Path, family: Family, folder: Path) 
     repository = folder / entry["name"].split("/")[1]
     result: dict[str, object] = {**entry, "files": snapshot(mirrors, entry, repository)}
     spent = sum(os.times()[2:4])  # processor time of the programs that ended
-    template = ["--template", family.path, "--version", family.work_tree]
+    template = "--template", family.path, "--version", family.work_tree
     done = python(ROOT / "hooks/adopt.py", repository, "--json", *template)
     result |= {"exit": done.returncode, "cpu_s": round(sum(os.times()[2:4]) - spent, 1)}
     if done.returncode not in (0, 3):
@@ -76,8 +70,7 @@ def measure(entry: dict[str, str], mirrors: Path, family: Family, folder: Path) 
     told = json.loads(done.stdout)
     result |= {"answers": {name: answer["value"] for name, answer in told["answers"].items()},
                "to_do": told["to_do"], "to_know": len(told["to_know"])}  # fmt: skip
-    untouched = not git(repository, "status", "--porcelain")
-    result |= {"lost_lines": lost(repository, "main", "adopt-template"), "status_untouched": untouched}
+    result["lost_lines"] = lost(repository, "main", "adopt-template")
     git(repository, "switch", "--quiet", "adopt-template")
     result |= updates(repository, family)
     git(repository, "reset", "--quiet", "--hard")
@@ -87,7 +80,7 @@ def measure(entry: dict[str, str], mirrors: Path, family: Family, folder: Path) 
 
 def updates(repository: Path, family: Family) -> dict[str, object]:
     """Update to the version that is there, and to a later release; return what happened."""
-    program = [ROOT / "hooks/safe_update.py", "--repository", repository, "--to"]
+    program = ROOT / "hooks/safe_update.py", "--repository", repository, "--to"
     again = python(*program, family.work_tree)
     unchanged = again.returncode == 0 and not git(repository, "status", "--porcelain")
     later = python(*program, family.next, "--no-lock")  # its lock names versions that do not exist
@@ -100,12 +93,12 @@ def updates(repository: Path, family: Family) -> dict[str, object]:
     return {"update_again": "no-op" if unchanged else (again.stdout + again.stderr)[-400:], "later_release": release}
 
 
-def main() -> int:
+def main() -> None:
     """Measure all repositories, or those that are named; the others are kept."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("mirrors", type=Path)
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--result", type=Path, default=RESULT)
+    parser.add_argument("--out", type=Path, default=RESULT)
     options = parser.parse_args()
     entries = yaml.safe_load(RESULT.with_name("repositories.yml").read_text(encoding="utf-8"))
     made_with = git(ROOT, "rev-parse", "--short=12", "HEAD").strip()
@@ -113,23 +106,21 @@ def main() -> int:
     with TemporaryDirectory(prefix="adopt-bench-") as folder:
         family = clone_family(Path(folder) / "family", copier_at(Path(folder) / "home"))
         for entry in entries:
-            if options.names and entry["name"] not in options.names:
+            name = entry["name"]
+            if options.names and name not in options.names:
                 continue
-            place = Path(folder) / "one"
-            place.mkdir()
-            try:
-                known[entry["name"]] = measure(entry, options.mirrors.resolve(), family, place)
-            except (subprocess.CalledProcessError, OSError, ValueError) as error:
-                known[entry["name"]] = {**entry, "broken": str(error)[-300:]}
-            known[entry["name"]] |= {"measured": made_with, "load_average": round(os.getloadavg()[0], 1)}
-            shutil.rmtree(place)
+            with TemporaryDirectory(dir=folder) as place:
+                try:
+                    known[name] = measure(entry, options.mirrors.resolve(), family, Path(place))
+                except (subprocess.CalledProcessError, OSError, ValueError) as error:
+                    known[name] = {**entry, "broken": str(error)[-300:]}
+            known[name] |= {"measured": made_with, "load_average": round(os.getloadavg()[0], 1)}
+            print(json.dumps(known[name]), flush=True)
             rows = [known[row["name"]] for row in entries if row["name"] in known]
             text = as_json({"machine": machine(), "repositories": rows})
-            text = re.sub(r"(?:/[\w.+-]+)*/adopt-bench-\w+/one", "...", text).replace(f"{Path.home()}/", "~/")
-            options.result.write_text(f"{text}\n", encoding="utf-8")
-            print(json.dumps(known[entry["name"]]), flush=True)
-    return 0
+            text = re.sub(r"(?:/[\w.+-]+)*/adopt-bench-\w+/\w+", "...", text).replace(f"{Path.home()}/", "~/")
+            options.out.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

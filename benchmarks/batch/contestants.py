@@ -1,22 +1,20 @@
 """Ways to run the model of the package `bench` over a file of texts or numbers, with the results in a Parquet file.
 
-usage: contestants.py bare|ray INPUT OUTPUT BATCH     (CORES: how many each may use)
+usage: contestants.py bare|ray INPUT OUTPUT BATCH
 """
 
 import json
-import os
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
 
-CORES = int(os.environ.get("CORES", "1"))
 
-
-def ready():
+def ready() -> Any:
     """Return the model, ready on the CPU."""
     from bench.model import Model
     from gpu_repo_runtime.weights import load
@@ -26,7 +24,7 @@ def ready():
     return model
 
 
-def inputs(frame: pd.DataFrame):
+def inputs(frame: pd.DataFrame) -> Any:
     """Return what the model takes of some rows: their texts, or the table without its id."""
     return frame["text"].tolist() if "text" in frame else frame.drop(columns="id")
 
@@ -40,7 +38,7 @@ def bare(source: str, output: str, size: int) -> None:
 
 
 def ray(source: str, output: str, size: int) -> None:
-    """Ray Data with an actor for each core that holds the model. Writes its seconds after its start to OUTPUT.json."""
+    """Ray Data with one actor that has the model. Writes its seconds after its start to OUTPUT.json."""
     import ray
 
     class Predictor:
@@ -52,18 +50,15 @@ def ray(source: str, output: str, size: int) -> None:
             return pd.concat([batch.reset_index(drop=True), answers], axis=1)
 
     def seconds(name: str) -> float:
-        """Run over a file next to the input: like the job with a few rows, that of a few is the start of the actors."""
+        """Run over a file next to the input: like the job with a few rows, that of a few is the start of the actor."""
         begun, file = time.perf_counter(), str(Path(source).with_stem(name))
         rows = ray.data.read_parquet(file) if file.endswith(".parquet") else ray.data.read_csv(file)
-        if CORES > 1:  # a file comes as one block, which one actor would do alone
-            rows = rows.repartition(4 * CORES)
-        actors = ray.data.ActorPoolStrategy(size=CORES)
+        actors = ray.data.ActorPoolStrategy(size=1)
         rows.map_batches(Predictor, compute=actors, batch_format="pandas", batch_size=size).write_parquet(output)
         return time.perf_counter() - begun
 
     begun = time.perf_counter()
-    # Beside the actors there has to be room for reading and writing.
-    ray.init(num_cpus=CORES + (2 if CORES > 1 else 1), include_dashboard=False, logging_level="ERROR")
+    ray.init(num_cpus=2, include_dashboard=False, logging_level="ERROR")  # for the actor, and for reading and writing
     seconds("few")
     start, few, whole = time.perf_counter() - begun, seconds("few"), seconds("all")
     Path(f"{output}.json").write_text(json.dumps({"wall_s": whole - few, "start_s": start}))

@@ -1,6 +1,7 @@
 """A classifier of wines by 13 numbers: as a table, or with RECORDS=1 as a record for each row."""
 
 import os
+from typing import Any
 
 import pandas as pd
 from pydantic import BaseModel, create_model
@@ -9,7 +10,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-Input = create_model("Input", **{f"x{n}": (float, ...) for n in range(1, 14)})
+FIELDS: dict[str, Any] = {f"x{n}": (float, ...) for n in range(1, 14)}
+Input = create_model("Input", **FIELDS)
 
 
 class Output(BaseModel):
@@ -17,7 +19,7 @@ class Output(BaseModel):
     probability: float
 
 
-class Model:
+class Tables:
     """Logistic regression, trained when it is loaded."""
 
     examples = tuple(Input(**dict.fromkeys(Input.model_fields, value)) for value in (1.0, 5.0))
@@ -33,11 +35,12 @@ class Model:
         return pd.DataFrame({"grape": odds.argmax(axis=1), "probability": odds.max(axis=1)})
 
 
-if os.environ.get("RECORDS"):
+class Records(Tables):
+    """The same model, whose batches are lists."""
 
-    def predict(self: Model, batch: list[Input]) -> list[Output]:
-        """Return an answer for each record."""
+    def predict(self, batch: list[Input]) -> list[Output]:
         odds = self.pipeline.predict_proba(pd.DataFrame([one.model_dump() for one in batch]))
         return [Output(grape=one.argmax(), probability=one.max()) for one in odds]
 
-    Model.predict = predict
+
+Model = Records if os.environ.get("RECORDS") else Tables

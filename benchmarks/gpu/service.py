@@ -1,8 +1,7 @@
-"""The service on a GPU: requests a second beside the CPU, the memory plan against what is used, and no memory left."""
+"""The service on a GPU: requests a second next to the CPU, the memory plan against what is used, and no memory left."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import sys
@@ -14,6 +13,8 @@ from dataclasses import asdict
 from itertools import product
 from pathlib import Path
 from typing import Any
+
+from gpu_repo_runtime.client import ask
 
 from benchmarks.harness import serving
 
@@ -55,14 +56,6 @@ def load(url: str, text: str, clients: int, seconds: float) -> dict[str, Any]:
     return asdict(uvloop.run(target.load(clients, seconds)))
 
 
-def ask(url: str, text: str) -> dict[str, Any]:
-    """Send one text; return status and the beginning of the answer."""
-    from gpu_repo_runtime.client import ask
-
-    status, answer = ask(f"{url}/predict", {"instances": [text]})
-    return {"status": status, "body": (answer if isinstance(answer, str) else json.dumps(answer))[:300]}
-
-
 def metrics(url: str) -> dict[str, float]:
     """Return the metrics about batches and memory."""
     with urllib.request.urlopen(f"{url}/metrics") as answer:
@@ -87,26 +80,26 @@ def throughput(folder: Path, logs: Path, seconds: float) -> list[dict[str, Any]]
 def plan_of(log: Path) -> dict[str, float]:
     """Return the megabytes of the memory plan that a service logged, and its largest batch."""
     found = PLAN.search(log.read_text())
-    if not found:
-        return {}
+    assert found, "the log shows no memory plan"
     weights, call, each, most = (float(number.replace(",", "")) for number in found.groups())
-    whole = weights + call + most * each
-    return {"weights_mb": weights, "call_mb": call, "each_mb": each, "batch": most, "whole_mb": whole}
+    return {"batch": most, "whole_mb": weights + call + most * each}
 
 
 def memory(folder: Path, logs: Path, seconds: float) -> dict[str, Any]:
-    """Return what a service did whose model fills the GPU, with inputs as planned, larger, and far too large."""
+    """Return what a service did whose model fills the GPU, with inputs as planned and one that is far too large."""
     log, limits = logs / "memory.log", {"DEVICE": "cuda", "MAX_BATCH_SIZE": "64", "MAX_TEXT_CHARS": "10"}
     found: dict[str, Any] = {}
     with service(folder, "hungry", log, **limits) as url:
         found["plan"] = plan_of(log)
         for step, text in (
             ("alone", "size:2"),
-            ("inputs larger than the plan knew", "size:3"),
             ("an input that fits nowhere", "size:500"),
             ("and then", "size:2"),
         ):
-            did = ask(url, text) if text == "size:500" else load(url, text, 64, seconds)
-            found[step] = did | {"metrics": metrics(url)}
+            if text == "size:500":
+                found[step] = {"status": ask(f"{url}/predict", {"instances": [text]})[0]}
+            else:
+                found[step] = load(url, text, 64, seconds)
+            found[step]["metrics"] = metrics(url)
             print(f"memory, {step}: {found[step]}", flush=True)
     return found

@@ -27,7 +27,6 @@ from benchmarks import ROOT
 from benchmarks.gpu_smoke.measure import one_run
 from benchmarks.harness import as_json, machine, medians
 
-NO_GPU = ("GS101", "GS102", "GS106", "GS114", "GS115", "GS117", "GS118", "GS119")
 GPU = ["--require", "gpu", "--framework", "plain"]
 TARGET_S, RUNS = 3.0, 5
 DEVICE = re.compile(r"(GPU|MIG)-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -72,8 +71,7 @@ def driver_hidden(scratch: Path) -> dict[str, Any]:
 def timed() -> dict[str, Any]:
     """Time the walk without a framework; seconds of each run, of its first line, and MiB of the program itself."""
     found = medians([one_run([sys.executable, "-m", "gpu_smoke", *GPU], environment()) for _ in range(RUNS)])
-    median = {key: round(value, 3) for key, value in found.items()}
-    return {"runs": RUNS, "median": median, "met": median["total_s"] < TARGET_S}
+    return {"runs": RUNS, "median": {key: round(value, 3) for key, value in found.items()}}
 
 
 def tidy(text: str) -> str:
@@ -95,9 +93,10 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         scratch = Path(folder)
         first = walk(GPU, scratch)
-        if cause_of(first) in NO_GPU or not first["report"]:
-            told = (first["report"].get("cause") or {}).get("title", "gpu-smoke left no report")
-            print(f"on_a_gpu: {cause_of(first)} {told}: run this on a machine with an NVIDIA GPU", file=sys.stderr)
+        devices = first["report"].get("facts", {}).get("driver-init", {}).get("devices")
+        if not devices:
+            title = (first["report"].get("cause") or {}).get("title", "no device in the report")
+            print(f"on_a_gpu: {title}: run this on a machine where gpu-smoke finds an NVIDIA GPU", file=sys.stderr)
             return 3
         walks = {"gpu": first, "framework": walk(["--require", "framework", "--framework", "torch"], scratch)}
         if model:
@@ -105,11 +104,10 @@ def main() -> int:
             walks["model"] = walk(options, scratch, cwd=arguments.child.resolve())
         walks |= {"driver hidden": driver_hidden(scratch), "again": walk(GPU, scratch)}
     layers = {layer["name"]: layer["version"] for layer in walks["framework"]["report"].get("layers", [])}
-    devices = first["report"].get("facts", {}).get("driver-init", {}).get("devices") or [{}]
     gpu = str(devices[0].get("name") or "unknown")
     result = {
         "measured": time.strftime("%Y-%m-%d", time.gmtime()),
-        "machine": machine() | {"gpu": gpu, "driver": layers.get("nvml") or layers.get("kernel-module")},
+        "machine": machine(gpu=gpu, driver=layers.get("nvml") or layers.get("kernel-module")),
         "versions": {name: version for name, version in layers.items() if version},
         "model": model,
         "target_s": TARGET_S,
@@ -118,13 +116,12 @@ def main() -> int:
     }
     arguments.out.mkdir(parents=True, exist_ok=True)
     target = arguments.out / f"gpu-smoke-{re.sub(r'[^a-z0-9]+', '-', gpu.lower()).strip('-')}.json"
-    target.write_text(tidy(as_json(result)) + "\n", encoding="utf-8")
-    wrong = [name for name, found in walks.items() if not found["as_it_must"]]
+    target.write_text(tidy(as_json(result)), encoding="utf-8")
     for name, found in walks.items():
-        verdict = "NOT AS IT MUST" if name in wrong else "as it must"
+        verdict = "as it must" if found["as_it_must"] else "NOT AS IT MUST"
         print(f"{name:14} exit {found['exit_code']} {cause_of(found):6} {verdict}")
-    print(f"{target}: {len(walks)} walks" + (f", wrong: {', '.join(wrong)}" if wrong else ""))
-    return 1 if wrong else 0
+    print(f"{target}: {len(walks)} walks")
+    return 0 if all(found["as_it_must"] for found in walks.values()) else 1
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Measure the layers of local images: compressed size (zstd level 3) by content digest, and what an update re-pulls."""
+"""Measure the layers of local images: compressed size (zstd level 3) by content digest."""
 
 from __future__ import annotations
 
@@ -41,17 +41,3 @@ def measure(client: docker.DockerClient, tag: str) -> list[Layer]:
 def total(layers: list[Layer]) -> int:
     """Return the compressed bytes of all layers."""
     return sum(layer.compressed for layer in layers)
-
-
-def pulled(old: list[Layer], new: list[Layer]) -> dict[str, int]:
-    """Return the compressed bytes that a node which has `old` pulls for `new`.
-
-    by_content: a node that keeps layers by digest (containerd). by_chain: one that keeps stacks of layers, and pulls
-    everything from the first different layer upwards (Docker Engine's classic store).
-    """
-    known = {layer.digest for layer in old}
-    same = 0
-    while same < min(len(old), len(new)) and old[same].digest == new[same].digest:
-        same += 1
-    fresh = [layer for layer in new if layer.digest not in known]
-    return {"by_content": total(fresh), "by_chain": total(new[same:])}

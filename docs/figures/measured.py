@@ -79,23 +79,28 @@ def shown(way: str) -> str:
 def batch_reading() -> str:
     """Return what the comparison of the batch job says, in sentences whose figures are computed."""
     result = load("benchmarks/results/batch.json")
-    fast, *encoder = (result[name]["ratios"] for name in ("starting model, real lines", *ENCODER))
     start = result["start of a plain child"]["ways"]["job"]
 
-    def times(way: str, other: str) -> str:
-        uneven, even = (f"{ratios[f'{way} over {other}']:.1f}" for ratios in encoder)
-        return f"{uneven} and {even} times"
+    def ratio(case: str, other: str, figure: str = "rows_per_second", way: str = "job") -> float:
+        ways = result[case]["ways"]
+        return float(ways[way][figure] / ways[other][figure])
+
+    def fast(other: str, way: str = "job") -> float:
+        return ratio("starting model, real lines", other, way=way)
+
+    def times(other: str) -> str:
+        return " and ".join(f"{ratio(case, other):.1f}" for case in ENCODER) + " times"
 
     parts = {kind: result[f"numbers, {kind}"] for kind in ("Parquet", "CSV")}
-    costs = [f"{1 / part['ratios']['job over bare, by processor time']:.1f} ({kind})" for kind, part in parts.items()]
+    costs = [f"{1 / ratio(f'numbers, {kind}', 'bare', 'rows_per_cpu_second'):.1f} ({kind})" for kind in parts]
     sentences = [
-        f"A sentence encoder does {times('job', 'bare')} the rows of a bare loop over texts in memory, where their "
+        f"A sentence encoder does {times('bare')} the rows of a bare loop over texts in memory, where their "
         f"length varies and where it hardly does.",
-        f"Compared with Ray Data: {times('job', 'ray')} the rows, with "
-        f"{percent(max(ratios['memory of job over ray'] for ratios in encoder))} of its memory at most.",
-        f"A model of some microseconds a row, as a child starts with, does {percent(fast['job over bare'])} of the "
-        f"bare loop's rows, and {percent(fast[f'{LARGE_PARTS} over bare'])} with `--part-rows 50000`: each part costs "
-        f"some milliseconds. That is {fast['job over ray']:.1f} times Ray Data.",
+        f"Compared with Ray Data: {times('ray')} the rows, with "
+        f"{percent(max(ratio(case, 'ray', 'memory_mib') for case in ENCODER))} of its memory at most.",
+        f"A model of some microseconds a row, as a child starts with, does {percent(fast('bare'))} of the "
+        f"bare loop's rows, and {percent(fast('bare', LARGE_PARTS))} with `--part-rows 50000`: each part costs "
+        f"some milliseconds. That is {fast('ray'):.1f} times Ray Data.",
         f"A plain child starts in {start['start_s']:.1f} s, with {start['start_cpu_s']:.1f} s of processor time.",
         f"A million rows of 13 numbers, as a table, take {' and '.join(costs)} times the processor time of pyarrow and "
         "the model alone:",
@@ -120,30 +125,12 @@ def numbers(parts: dict[str, Any]) -> str:
 
 
 def images() -> str:
-    """Return size, import time and change of the base images."""
-    result = load("benchmarks/images/results.json")
-    any_part = next(iter(result.values()))["machine"]
-    parts = [
-        f"Measured by `python -m benchmarks.images.run` on {machine_of(any_part)}, Docker {any_part['docker']}; "
-        f"the machine of each part is in `benchmarks/images/results.json`.\n"
-    ]
-    if "plain" in result:
-        busy = load_of(result["plain"]["machine"])
-        note = f" {result['plain']['note']}" if "note" in result["plain"] else ""
-        parts.append(f"pip alone: the same lock installed by pip into the same operating system{busy}.{note}\n")
-    if "change" in result:
-        found = result["change"]["figures"]
-        parts.append(
-            f"A one-line change in a child: rebuilt in {found['median_s']:.1f} s, "
-            f"{found['pulled_bytes']['by_content']:,} bytes to pull.\n"
-        )
-    if "update" in result:
-        found = result["update"]["figures"]
-        parts.append(
-            f"A patch release of torch re-pulls {percent(found['patch']['part']['by_content'])} of the image, a minor "
-            f"release that moves cuDNN and NCCL {percent(found['minor']['part']['by_content'])}.\n"
-        )
-    return "\n".join(parts)
+    """Return where size and import time of the base images were measured."""
+    machine = load("benchmarks/images/results.json")["machine"]
+    return (
+        f"Measured by `python -m benchmarks.images.run` on {machine_of(machine)}, Docker {machine['docker']}"
+        f"{load_of(machine)}.\npip alone: the same lock installed by pip into the same operating system.\n"
+    )
 
 
 def fleet() -> str:

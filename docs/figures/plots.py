@@ -78,7 +78,7 @@ def batch(result: Any) -> Figure:
 
 def images(result: Any) -> Figure:
     """Compressed size and cold import time against a plain pip installation."""
-    found = result["plain"]["figures"]
+    found = result["figures"]
     figure, grid = panels(1, 2, 2.4)
     titles = {"compressed_mb": "compressed size in MB", "import_s": "cold import in seconds"}
     for axes, (key, title) in zip(grid.flat, titles.items(), strict=True):

@@ -130,7 +130,7 @@ class Program:
         return {file["path"]: file["kind"] for file in files if file["path"] != ".copier-answers.yml"}
 
 
-def make_child(template: Template, path: Path, *options: str, edits: Mapping[str, str | None] | None = None) -> Child:
+def make_child(template: Repository, path: Path, *options: str, edits: Mapping[str, str | None] | None = None) -> Child:
     """Render `template` into `path` as a repository with one commit, and one more for the owner's `edits`."""
     done = template.copier.run("copy", "--defaults", *options, template.path, path, cwd=path.parent)
     assert done.returncode == 0, done.stderr

@@ -16,7 +16,7 @@ class Api(litserve.LitAPI):
 
     def decode_request(self, request: dict) -> str:
         """The text of a request."""
-        return request["text"]
+        return request["instances"][0]
 
     def predict(self, batch: list[str]) -> list[dict]:
         """Label the batch."""

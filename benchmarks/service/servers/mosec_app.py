@@ -18,7 +18,7 @@ class Labels(Worker):
 
     def forward(self, data: list[dict]) -> list[dict]:
         """Label the batch."""
-        return self.model.predict([entry["text"] for entry in data])
+        return self.model.predict([request["instances"][0] for request in data])
 
 
 if __name__ == "__main__":
