@@ -67,7 +67,8 @@ def take(_: dict[str, Any], arguments: argparse.Namespace) -> None:
     """Take the records that CI archived, FOLDER/*/released.json with their lists of packages, into the repository's."""
     if not arguments.source_folder:
         raise ImageError("which records? make records FROM=folder, with the archive of a pipeline unpacked in it")
-    found = sorted(Path(arguments.source_folder).glob("*/released.json"))
+    archived = sorted(Path(arguments.source_folder).glob("*/released.json"))
+    found = [path for path in archived if path.resolve() != RECORD.resolve()]
     if not found:
         raise ImageError(f"{arguments.source_folder}: holds no */released.json; unpack the archive of a build there")
     for path in found:

@@ -222,6 +222,7 @@ def test_records_that_ci_archived_are_adopted(tmp_path: Path) -> None:
 
 MISTAKES = {
     "records": "which records? make records FROM=folder",
+    "records .": ".: holds no */released.json",  # but the repository's record
     "smoke-digest": "which image? IMAGE=name: base-images/catalog.yml has ",
     "check --registry=https://example.com/ml": "https://example.com/ml: expected a registry without https://",
     "promote --image=plain-cu13 --digest=latest": "DIGEST=latest: expected sha256: and 64 small hexadecimal digits",
