@@ -18,6 +18,8 @@ import with_runtime  # noqa: F401
 
 # isort: split
 import yaml
+from copier import load_settings
+from copier.errors import CopierError
 from family import asked_questions
 from git_calls import call, without_password
 from gpu_repo_runtime.update.git import Git, UpdateError
@@ -84,6 +86,16 @@ def is_empty_clone(folder: Path) -> bool:
     return names == [".git"] and call(folder, "rev-parse", "--verify", "--quiet", "HEAD").returncode != 0
 
 
+def check_settings() -> None:
+    """Raise NewError unless Copier can read a person's settings, such as defaults for answers."""
+    try:
+        load_settings()
+    except CopierError as error:
+        file = os.environ.get("COPIER_SETTINGS_PATH", "settings.yml in Copier's folder of settings")
+        why = " ".join(str(error).split()).rstrip(": ^")
+        raise NewError(f"{file} cannot be used: {why}: correct or delete it") from error
+
+
 def reason(output: str) -> str:
     """Return the one line that tells why Copier failed, without its traceback."""
     lines = [line.strip("| ") for line in output.splitlines() if line.strip("| ")]  # it draws a bar before git's words
@@ -139,6 +151,7 @@ def start(template: str, target: Path, answers: list[str], interactive: bool, ve
 
     Raises NewError.
     """
+    check_settings()
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as name:
         folder = Path(name)
         releases, tag = found(template, version, folder)
