@@ -1,4 +1,4 @@
-"""Weights as an image: pushed to a registry with Docker, and fetched from it by another repository."""
+"""Weights as an image: built and pushed with Docker as the page does it, and fetched by another repository."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ pytestmark = [pytest.mark.images, pytest.mark.needs("skopeo")]
 
 def test_pushed_and_named_by_a_service(project: Project, tmp_path: Path, monkeypatch, capsys) -> None:  # noqa: F811
     with Registry() as registry:
-        host = registry.host
         project('[topic]\nsource = "made"\n', made__best_dot_bin=LARGE, made__deep__vocab_dot_txt=b"a\nb")
         done("lock")
-        before = lockfile.read(Path("weights.lock")).digest
-        capsys.readouterr()
-        done("push", f"oci://{host}/models/topic:1")
-        lines = capsys.readouterr().out
-        for revision in (lines, f'[topic]\nsource = "oci://{host}/models/topic"\nrevision = "1"\n'):
-            monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / f"cache of {len(revision)}"))
-            folder = project(revision)
+        before, name = lockfile.read(Path("weights.lock")).digest, f"{registry.host}/models/topic"
+        build = ["docker", "build", "--file", "-", "--tag", f"{name}:1", fetched(capsys)]
+        subprocess.run(build, input="FROM scratch\nCOPY . /models/\n", text=True, check=True)
+        subprocess.run(["docker", "push", f"{name}:1"], check=True)
+        revision = "1"
+        for cache in ("second", "third"):
+            monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / cache))
+            project(f'[topic]\nsource = "oci://{name}"\nrevision = "{revision}"\n')
             done("lock")
-            found = lockfile.read(folder / "weights.lock")
-            assert (found.digest, found.weights[0].revision[:7]) == (before, "sha256:")
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "third"))
+            found = lockfile.read(Path("weights.lock"))
+            revision = found.weights[0].revision
+            assert (found.digest, revision[:7]) == (before, "sha256:")
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "fourth"))
         assert contents(fetched(capsys)) == {"topic/best.bin": LARGE, "topic/deep/vocab.txt": b"a\nb"}
-        project(f'[m]\nsource = "oci://{host}/models/nothing"\nrevision = "9"\n')
+        project(f'[m]\nsource = "oci://{registry.host}/models/nothing"\nrevision = "9"\n')
         done("lock", code=3)
-        assert f"oci://{host}/models/nothing: " in capsys.readouterr().err
-        subprocess.run(["docker", "image", "rm", "--force", f"{host}/models/topic:1"], check=True)
+        assert f"docker pull {registry.host}/models/nothing:9: " in capsys.readouterr().err
+        subprocess.run(["docker", "image", "rm", "--force", f"{name}:1"], check=True)
         registry.shutdown()

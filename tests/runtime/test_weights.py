@@ -21,7 +21,8 @@ pytestmark = pytest.mark.usefixtures("own_cache")  # the user's own is out of re
 
 
 def test_a_folder_is_locked_and_fetched(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = project(FOLDER, stored__a_dot_bin=b"a", stored__sub__deep__b_dot_txt=b"b", stored__left_dot_out=b"c")
+    text = FOLDER.replace('"*.bin"', '"*.bin", "sub/*"')
+    folder = project(text, stored__a_dot_bin=b"a", stored__sub__deep__b_dot_txt=b"b", stored__left_dot_out=b"c")
     done("lock")
     before = (folder / "weights.lock").read_bytes()
     [weights] = json.loads(before)["weights"]
@@ -41,18 +42,17 @@ def test_other_bytes_than_the_locks_are_refused_and_nothing_is_left(project: Pro
     (folder / "stored/a.bin").write_bytes(b"other")
     shutil.rmtree(store.cache())
     done("fetch", code=1)
-    assert "a.bin of stored has other bytes than weights.lock says" in capsys.readouterr().err
+    assert "[words] a.bin has the SHA-256 " in capsys.readouterr().err
     assert [path for path in store.cache().rglob("*") if path.is_file()] == []
 
 
 def test_a_path_that_leads_out_is_refused(project, web, monkeypatch, capsys) -> None:
     monkeypatch.setenv("HF_ENDPOINT", web.address)
     folder = project(f'[encoder]\nsource = "hf://{REPOSITORY}"\n')
-    for path in ("../out.bin", "/etc/out.bin", "a/../../out.bin", "a//b", "a\\b", "C:x", "a\nb", "", ".", "same/below"):
+    for path in ("../out.bin", "/etc/out.bin", "a/../../out.bin", "a//b", "a\\b", "C:x", "a\nb", "", "."):
         web.publish({path: b"1", "same": b"1"})
         done("lock", code=1)
-        told = capsys.readouterr().err
-        assert "not a path below" in told or "appears twice, or is a file and a folder" in told, path
+        assert "not a path below" in capsys.readouterr().err, path
         assert not (folder / "weights.lock").exists(), path
         assert not list(folder.parent.rglob("out.bin")), path
 
@@ -61,29 +61,29 @@ def test_a_lock_that_is_not_whole_is_refused(project: Project, capsys) -> None:
     folder = project(FOLDER, stored__a_dot_bin=b"a")
     done("lock")
     whole = (folder / "weights.lock").read_text()
-    for changed, told in (
-        (whole[:-40], "scripts/weights lock writes it anew"),
-        ("[]", "scripts/weights lock writes it anew"),
-        (whole.replace('"size": 1', '"size": -1'), "scripts/weights lock writes it anew"),
-        *((whole.replace('"a.bin"', f'"{path}"'), "weights.lock: ") for path in ("../out.bin", "/out.bin")),
-    ):
+    paths = [whole.replace('"a.bin"', f'"{path}"') for path in ("../out.bin", "/out.bin")]
+    for changed in (whole[:-40], "[]", whole.replace('"size": 1', '"size": -1'), *paths):
         (folder / "weights.lock").write_text(changed)
         done("fetch", code=1)
-        assert told in capsys.readouterr().err, changed
+        assert "scripts/weights lock writes it anew" in capsys.readouterr().err, changed
 
 
 MISTAKES = [
     ("", "names no weights"),
-    ("[a]\n", "say where they come from"),
-    ('["../a"]\nsource = "x"\n', "is not a name for weights"),
-    ('[a]\nsource = "x"\nrevison = "1"\n', "revison is unknown"),
+    ("[a]\n", 'expected source = "..."'),
+    ('a = "x"\n', 'expected source = "..."'),
+    ('["../a"]\nsource = "x"\n', "invalid name"),
+    ('[a]\nsource = "x"\nrevison = "1"\n', "it has source, revison"),
+    ('[a]\nsource = "x"\nfiles = "a.bin"\n', 'files = ["..."]'),
     ("[a\n", "cannot be read"),
-    ('[a]\nsource = "stored"\nfiles = ["*.nope"]\n', "has nothing that matches files; it has a.bin"),
+    ('[a]\nsource = "stored"\nfiles = ["*.nope"]\n', "no file of stored matches *.nope; it has a.bin"),
+    ('[a]\nsource = "stored"\nfiles = ["*.bin", "b.bin"]\n', "no file of stored matches b.bin; it has a.bin"),
     ('[a]\nsource = "ftp://x/y"\n', "use hf://, oci://"),
-    ('[a]\nsource = "http://example.com/y"\n', "write https://"),
-    ('[a]\nsource = "https://example.com/y/"\n', "say which files are below it"),
+    ('[a]\nsource = "http://example.com/y"\n', "use https://"),
+    ('[a]\nsource = "https://example.com/y/"\n', "has no list of files"),
     ('[a]\nsource = "https://example.com/y"\nfiles = ["*"]\n', "has no list of files"),
-    ('[a]\nsource = "hf://a/b/c"\n', "write hf://OWNER/NAME"),
+    ('[a]\nsource = "hf://a/b/c"\n', "expected hf://OWNER/NAME"),
+    ('[a]\nsource = "oci://example.com/y"\n', "expected a tag"),
     ('[a]\nsource = "stored"\nrevision = "2"\n', "stored has no revisions"),
 ]
 
@@ -105,7 +105,7 @@ def test_verify_finds_a_changed_byte_and_fetch_mends_it(project: Project, capsys
         file.seek(1000)
         file.write(b"x")
     done("verify", code=1)
-    assert "words/a.bin: run scripts/weights fetch again" in capsys.readouterr().err
+    assert "words/a.bin: run scripts/weights fetch" in capsys.readouterr().err
     assert contents(fetched(capsys)) == {"words/a.bin": LARGE}
     done("verify")
 
@@ -153,7 +153,7 @@ def test_killed_half_way_the_next_one_goes_on(project, web, capsys) -> None:
     web.asked.clear()
     process = started("fetch")
     deadline = time.monotonic() + 20
-    while len(web.ranges("/model.bin")) < 2 and time.monotonic() < deadline:
+    while web.times("/model.bin") < 2 and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     told = process.communicate()[1]
@@ -161,7 +161,7 @@ def test_killed_half_way_the_next_one_goes_on(project, web, capsys) -> None:
     del web.cuts["/model.bin"]
     web.asked.clear()
     assert contents(fetched(capsys)) == {"m/first.bin": b"first", "m/model.bin": LARGE}
-    assert web.ranges("/first.bin") == []
+    assert web.times("/first.bin") == 0
 
 
 @pytest.mark.slow
@@ -174,7 +174,7 @@ def test_two_at_once_fetch_once(project, web) -> None:
     both = [started("fetch"), started("fetch")]
     told = [process.communicate()[1] for process in both]
     assert [process.returncode for process in both] == [0, 0], told
-    assert len(web.ranges("/model.bin")) == 1
+    assert web.times("/model.bin") == 1
     place = store.place_of(lockfile.read(folder / "weights.lock"))
     assert contents(place) == {"m/model.bin": LARGE}
 
@@ -197,3 +197,10 @@ def test_a_lock_that_weights_toml_has_left_behind_is_refused(project: Project, c
             done(command, code=1)
             told = capsys.readouterr().err.splitlines()[-1]
             assert told.endswith("] was changed: run scripts/weights lock"), text
+    old = json.loads((folder / "weights.lock").read_text())  # of version 0.5, which recorded less
+    del old["weights"][0]["asked"]
+    old["weights"][0]["revision"] = "b" * 40
+    (folder / "weights.lock").write_text(json.dumps(old))
+    for revision, code in (("main", 0), ("b" * 40, 0), ("a" * 40, 1)):
+        (folder / "weights.toml").write_text(f'[m]\nsource = "stored"\nrevision = "{revision}"\n')
+        done("fetch", code=code)

@@ -85,8 +85,7 @@ def test_from_the_cache_and_from_the_repository(owner: Make, place: str, tmp_pat
     assert testing.loaded(type(model_of(package)), "cpu").label == "first"
     found = weights.find(package.name)
     assert found is not None
-    inside = found.path.is_relative_to(tmp_path / "owner")
-    assert inside == (place == "weights/words")
+    assert found.is_relative_to(tmp_path / "owner") == (place == "weights/words")
 
 
 def test_from_a_volume_that_has_to_be_the_right_one(owner: Make, tmp_path: Path, monkeypatch) -> None:
@@ -97,13 +96,30 @@ def test_from_a_volume_that_has_to_be_the_right_one(owner: Make, tmp_path: Path,
     model = model_of(package)
     weights.load(model, "cpu")
     assert model.label == "first"
-    (tmp_path / "owner/stored/label.txt").write_text("second")
+    (tmp_path / "volume/words/label.txt").rename(tmp_path / "label.txt")
+    with pytest.raises(weights.WeightsError, match=r"words/label\.txt is missing or has another size"):
+        weights.load(model, "cpu")
+    (tmp_path / "owner/stored/label.txt").write_text("other")
     assert cli.main(["lock"]) == 0
-    with pytest.raises(weights.WeightsError, match=r"this project was locked to"):
+    with pytest.raises(weights.WeightsError, match=r"it has the weights sha256:\w+, not sha256"):
         weights.load(model, "cpu")
-    monkeypatch.setenv("WEIGHTS", str(tmp_path / "nowhere"))
-    with pytest.raises(weights.WeightsError, match=r"does not hold words/label\.txt"):
+    (tmp_path / "volume/weights.lock").unlink()  # a file of the same size may be of other weights
+    (tmp_path / "label.txt").rename(tmp_path / "volume/words/label.txt")
+    with pytest.raises(weights.WeightsError, match=r"it has no weights\.lock"):
         weights.load(model, "cpu")
+
+
+def test_some_are_in_git_and_others_in_the_cache(owner: Make, tmp_path: Path) -> None:
+    package = owner(place="weights/words")
+    (tmp_path / "owner/more").mkdir()
+    (tmp_path / "owner/more/a.bin").write_text("a")
+    with (tmp_path / "owner/weights.toml").open("a") as file:
+        file.write('[more]\nsource = "more"\n')
+    assert cli.main(["lock"]) == 0
+    assert testing.loaded(type(model_of(package)), "cpu").label == "first"
+    (tmp_path / "owner/weights/words/label.txt").write_text("later")
+    with pytest.raises(weights.WeightsError, match=r"label\.txt was changed: run scripts/weights lock"):
+        weights.find(package.name)
 
 
 def test_in_an_image_the_lock_is_among_the_weights(owner: Make, tmp_path: Path, monkeypatch, capsys) -> None:
@@ -113,17 +129,16 @@ def test_in_an_image_the_lock_is_among_the_weights(owner: Make, tmp_path: Path, 
     assert cli.main(["fetch", "--print", "--lock-only"]) == 0
     alone = Path(capsys.readouterr().out.strip())
     assert [path.name for path in alone.iterdir()] == ["weights.lock"]
-    whole = weights.find(package.name)
-    assert whole is not None
+    whole, lock = weights.find(package.name), weights.locked(package.name)
     (tmp_path / "owner/weights.lock").unlink()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
     image = tmp_path / "owner/weights"
     image.mkdir()
     (image / "weights.lock").write_bytes((alone / "weights.lock").read_bytes())
-    with pytest.raises(weights.WeightsError, match="scripts/weights fetch, or let WEIGHTS name their folder"):
+    with pytest.raises(weights.WeightsError, match=r"words/label\.txt is missing.*: run scripts/weights fetch, or"):
         weights.find(package.name)
-    monkeypatch.setenv("WEIGHTS", str(whole.path))
-    assert weights.digest(model_of(package)) == whole.lock.digest
+    monkeypatch.setenv("WEIGHTS", str(whole))
+    assert (weights.find(package.name), weights.used(model_of(package))) == (whole, lock)
     monkeypatch.delenv("WEIGHTS")
     (image / "words").mkdir()
     (image / "words/label.txt").write_text("first")

@@ -21,8 +21,8 @@ def test_a_repository_of_the_hub_is_locked_to_its_commit(project, web, monkeypat
     done("lock")
     [found] = lockfile.read(folder / "weights.lock").weights
     assert (found.revision, [file.path for file in found.files]) == (COMMIT, ["config.json", "model.bin"])
-    assert web.ranges(f"/{REPOSITORY}/resolve/{COMMIT}/model.bin") == ["", "bytes=1000000-", "bytes=1700000-"]
-    assert {login for *_, login in web.asked} == {"Bearer secret"}
+    assert web.times(f"/{REPOSITORY}/resolve/{COMMIT}/model.bin") == 3, "a transfer that broke off begins again"
+    assert {login for _, login in web.asked} == {"Bearer secret"}
     web.asked.clear()
     assert contents(fetched(capsys)) == {"encoder/config.json": b"{}", "encoder/model.bin": LARGE}
     assert web.asked == [], "the cache holds all, and the hub was asked again"
@@ -36,35 +36,20 @@ def test_the_hub_gives_other_bytes_of_the_same_length(project, web, monkeypatch,
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another"))
     web.there[f"/{REPOSITORY}/resolve/{COMMIT}/model.bin"] = LARGE[::-1]
     done("fetch", code=1)
-    assert f"model.bin of hf://{REPOSITORY} has other bytes than weights.lock says" in capsys.readouterr().err
     done("lock", code=1)
-    assert f"model.bin of hf://{REPOSITORY} has other bytes than its source says" in capsys.readouterr().err
+    assert capsys.readouterr().err.count("[encoder] model.bin has the SHA-256 ") == 2
 
 
 def test_a_token_is_for_its_host_alone(project, web, monkeypatch) -> None:
     with serving() as other:
         other.there["/large"] = LARGE
-        web.publish({"model.bin": LARGE})
+        web.publish({"config.json": b"{}", "model.bin": LARGE})
         web.moved[f"/{REPOSITORY}/resolve/{COMMIT}/model.bin"] = f"{other.address}/large"
         monkeypatch.setenv("HF_ENDPOINT", web.address)
         monkeypatch.setenv("HF_TOKEN", "secret")
         project(HUB)
         done("lock")
-        assert [login for *_, login in other.asked] == [""]
-
-
-def test_a_server_that_knows_no_ranges_gives_all_again_and_other_ranges_are_refused(project, web, capsys) -> None:
-    """A cache on the way may give another range than was asked for; sizes alone would not tell."""
-    for begins in (500_000, 1_000_001):
-        path = f"/{begins}.bin"
-        web.there[path], web.cuts[path], web.begins[path] = LARGE, [1_000_000], begins
-        project(f'[m]\nsource = "{web.address}{path}"\n')
-        done("lock", code=3)
-        assert "changed while it was downloaded, or other bytes came" in capsys.readouterr().err, begins
-    web.there["/it/model.bin"], web.cuts["/it/model.bin"], web.deaf = LARGE, [2_000_000], True
-    project(f'[m]\nsource = "{web.address}/it"\nfiles = ["model.bin"]\n')
-    done("lock")
-    assert contents(fetched(capsys)) == {"m/model.bin": LARGE}
+        assert [login for _, login in other.asked] == [""]
 
 
 def test_a_page_before_a_login_is_not_locked_as_weights(project, web, capsys) -> None:
@@ -93,7 +78,7 @@ def test_a_secret_in_an_address_is_refused_and_not_shown(project: Project, capsy
         project(f'[m]\nsource = "http://{address}"\n')
         done("lock", code=2)
         told = capsys.readouterr().err
-        assert f"http://{host} has a password or a signature in it" in told
+        assert "weights.toml, [m]: source has a password or a signature in it" in told
         assert "pass@" not in told
         assert "=pass" not in told
 
@@ -110,7 +95,7 @@ def test_a_login_comes_from_netrc_and_is_for_its_host_alone(project, web, capsys
         assert "401" in capsys.readouterr().err
         monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
         done("lock")
-        assert [login for *_, login in elsewhere.asked] == [""]
+        assert [login for _, login in elsewhere.asked] == [""]
 
 
 @pytest.fixture
@@ -121,34 +106,25 @@ def bucket_login(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_objects_of_a_bucket_and_what_was_pushed_to_one(
-    project: Project, capsys, tmp_path, monkeypatch, bucket_login
-) -> None:
+def test_objects_of_a_bucket(project: Project, capsys, bucket_login) -> None:
     with object_store() as objects:
         objects.put("w/a.bin", LARGE)
         objects.put("w/sub/b.bin", b"b")
         project(f'[m]\nsource = "{objects.public_uri("w")}"\n')
         done("lock")
         assert contents(fetched(capsys)) == {"m/a.bin": LARGE, "m/sub/b.bin": b"b"}
-        project('[topic]\nsource = "made"\n', made__best_dot_bin=LARGE)
-        done("lock")
-        done("push", objects.uri("models/topic"))
-        assert "anything" not in "".join(capsys.readouterr()), "the password of the address was shown"
-        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "elsewhere"))
-        for name in ("topic", "other"):
-            project(f'[{name}]\nsource = "{objects.public_uri("models/topic")}"\n')
-            done("lock")
-            assert contents(fetched(capsys)) == {f"{name}/best.bin": LARGE}
 
 
-def test_bytes_that_the_pushed_lock_does_not_say_are_refused(project, capsys, tmp_path, monkeypatch) -> None:
+def test_a_folder_with_a_lock_gives_one_name_and_no_other_bytes(project, capsys, tmp_path, monkeypatch) -> None:
     project('[topic]\nsource = "made"\n', made__best_dot_bin=b"good")
     done("lock")
     done("fetch", "--into", tmp_path / "pushed")
+    for name in ("topic", "other"):
+        project(f'[{name}]\nsource = "{tmp_path / "pushed"}"\n')
+        done("lock")
+        assert contents(fetched(capsys)) == {f"{name}/best.bin": b"good"}
     (tmp_path / "pushed/topic/best.bin").unlink()
     (tmp_path / "pushed/topic/best.bin").write_bytes(b"evil")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another"))
-    project(f'[topic]\nsource = "{tmp_path / "pushed"}"\n')
     done("lock", code=1)
-    assert "best.bin of " in (told := capsys.readouterr().err)
-    assert "has other bytes than its source says" in told
+    assert "[other] best.bin has the SHA-256 " in capsys.readouterr().err

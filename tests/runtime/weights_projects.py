@@ -65,5 +65,5 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {name: path.read_bytes() for name, path in found.items() if name != "weights.lock"}
 
 
-FOLDER = '[words]\nsource = "stored"\nfiles = ["*.bin", "sub/*"]\n'
+FOLDER = '[words]\nsource = "stored"\nfiles = ["*.bin"]\n'
 HUB = f'[encoder]\nsource = "hf://{REPOSITORY}"\nrevision = "main"\nfiles = ["*.json", "model.bin"]\n'

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,23 +18,20 @@ REPOSITORY = "owner/encoder"
 
 @dataclass
 class Files:
-    """What is served, by path. asked: (method, path, Range, Authorization).
+    """What is served, by path. asked: (path, Authorization).
 
-    cuts: after so many bytes a transfer of this path breaks off, once for each number. deaf: Range is not understood.
+    cuts: after so many bytes a transfer of this path breaks off, once for each number.
     busy: so many answers are 503. moved: paths that another server has. opens: what Authorization has to be.
     headers: more of them, by path.
-    begins: where a range of a path begins, wherever it was asked to.
     """
 
     there: dict[str, bytes] = field(default_factory=dict)
-    asked: list[tuple[str, str, str, str]] = field(default_factory=list)
+    asked: list[tuple[str, str]] = field(default_factory=list)
     cuts: dict[str, list[int]] = field(default_factory=dict)
-    deaf: bool = False
     busy: int = 0
     moved: dict[str, str] = field(default_factory=dict)
     opens: str = ""
     headers: dict[str, dict[str, str]] = field(default_factory=dict)
-    begins: dict[str, int] = field(default_factory=dict)
     port: int = 0
 
     @property
@@ -61,9 +57,9 @@ class Files:
         for name in ("main", COMMIT):
             self.there[f"/api/models/{REPOSITORY}/revision/{name}"] = json.dumps(about).encode()
 
-    def ranges(self, path: str) -> list[str]:
-        """Return the ranges that were asked of a path."""
-        return [span for method, of, span, _ in self.asked if of == path and method == "GET"]
+    def times(self, path: str) -> int:
+        """Return how often a path was requested."""
+        return [of for of, _ in self.asked].count(path)
 
 
 @contextmanager
@@ -88,10 +84,10 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
     def do_GET(self) -> None:
-        """Give a file, or a part of it."""
+        """Give a file."""
         files, path = self.files, unquote(urlsplit(self.path).path)
-        span, login = self.headers.get("Range") or "", self.headers.get("Authorization") or ""
-        files.asked.append((self.command, path, span, login))
+        login = self.headers.get("Authorization") or ""
+        files.asked.append((path, login))
         if files.busy:
             files.busy -= 1
             return self._answer(503, {}, b"")
@@ -102,24 +98,10 @@ class _Handler(BaseHTTPRequestHandler):
         if path not in files.there:
             return self._answer(404, {}, b"")
         content = files.there[path]
-        headers = {
-            "X-Repo-Commit": COMMIT,
-            "ETag": f'"{hashlib.sha256(content).hexdigest()}"',
-            "Accept-Ranges": "bytes",
-            **files.headers.get(path, {}),
-        }
+        headers = {"X-Repo-Commit": COMMIT, **files.headers.get(path, {})}
         if f"{path}/rest" in files.there:
             headers["Link"] = f'<{files.address}{path}/rest>; rel="next"'
-        begin = re.fullmatch(r"bytes=(\d+)-(\d*)", span)
-        if not begin or files.deaf:
-            return self._answer(200, headers, content)
-        first, last = files.begins.get(path, int(begin[1])), int(begin[2] or len(content) - 1)
-        if first >= len(content):
-            return self._answer(416, {}, b"")
-        headers["Content-Range"] = f"bytes {first}-{last}/{len(content)}"
-        return self._answer(206, headers, content[first : last + 1])
-
-    do_HEAD = do_GET
+        return self._answer(200, headers, content)
 
     def _answer(self, status: int, headers: dict[str, str], content: bytes) -> None:
         path = unquote(urlsplit(self.path).path)
@@ -127,9 +109,7 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in ({"Content-Length": str(len(content))} | headers).items():
             self.send_header(name, value)
         self.end_headers()
-        if self.command == "HEAD":
-            return
-        cuts = self.files.cuts.get(path, []) if status in (200, 206) else []
+        cuts = self.files.cuts.get(path, []) if status == 200 else []
         if cuts:
             self.wfile.write(content[: cuts.pop(0)])
             self.close_connection = True

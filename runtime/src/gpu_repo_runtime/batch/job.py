@@ -73,6 +73,7 @@ def _prepare(options: Namespace) -> tuple[Output, Plan, Predictor, str]:
     gc.freeze()
     caller = Caller(interface, columns, parameters)
     predictor = Predictor(caller, device_name, options.batch_size, [*RESERVED, *columns.kept.names])
+    lock = weights.used(interface.model)
     plan = Plan(
         files,
         columns,
@@ -82,7 +83,7 @@ def _prepare(options: Namespace) -> tuple[Output, Plan, Predictor, str]:
         predictor.schema,
         code_fingerprint(options.package),
         parameters,
-        weights.digest(interface.model),
+        lock.digest if lock else "",
         options.limit,
     )
     output.prepare()

@@ -48,7 +48,7 @@ def lock(project: Project, words: list[str]) -> int:
 
 
 def weights(project: Project, words: list[str]) -> int:
-    """Lock, fetch or push the weights."""
+    """Lock, fetch or verify the weights."""
     check_python()
     from ..weights import cli
 

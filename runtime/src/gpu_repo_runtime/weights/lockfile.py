@@ -8,15 +8,14 @@ import os
 import re
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
-from .problems import WRONG_USE, WeightsError
+from .problems import WeightsError
 
 LOCK = "weights.lock"
 VERSION = 1
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -40,13 +39,8 @@ class Weights:
 
     @property
     def digest(self) -> str:
-        """Return what stands for all bytes and paths, however they were packed and wherever they came from."""
+        """Return a digest of all paths and bytes, whatever their source and packing."""
         return digest_of((file.path, file.sha256) for file in self.files)
-
-    @property
-    def size(self) -> int:
-        """Return the bytes of all files."""
-        return sum(file.size for file in self.files)
 
 
 @dataclass(frozen=True)
@@ -61,24 +55,13 @@ class Lock:
 
     @property
     def digest(self) -> str:
-        """Return what stands for all bytes and paths."""
+        """Return a digest of all paths and bytes."""
         return digest_of((path, file.sha256) for path, file in self.files().items())
 
     def text(self) -> str:
         """Return the content of the lock file: the same for the same weights."""
         head = {"version": VERSION, "digest": self.digest, "written by": "scripts/weights lock"}
-        rows = [
-            {
-                "name": one.name,
-                "source": one.source,
-                "revision": one.revision,
-                "asked": one.asked,
-                "digest": one.digest,
-                "files": [asdict(file) for file in one.files],
-            }
-            for one in self.weights
-        ]
-        return json.dumps({**head, "weights": rows}, indent=1, ensure_ascii=False) + "\n"
+        return json.dumps({**head, **asdict(self)}, indent=1, ensure_ascii=False) + "\n"
 
 
 def digest_of(files: Iterable[tuple[str, str]]) -> str:
@@ -87,56 +70,42 @@ def digest_of(files: Iterable[tuple[str, str]]) -> str:
     return "sha256:" + hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
-def checked_name(name: str, where: str) -> str:
-    """Return the name of weights. Raises WeightsError for one that is not a plain folder's name."""
-    if not NAME.fullmatch(name):
-        raise WeightsError(f"{where}: '{name}' is not a name for weights: letters, digits, - and _", WRONG_USE)
-    return name
-
-
-def checked_paths(paths: Iterable[str], where: str) -> list[str]:
-    """Return the paths, sorted. Raises WeightsError for one that leads out of its folder or cannot be on a disk."""
-    found: list[str] = sorted(paths)
-    taken = {str(folder) for path in found for folder in PurePosixPath(path).parents}
-    for path in found:
-        if any(part in ("", ".", "..") for part in path.split("/")) or re.search(r"[\x00-\x1f\\:]", path):
-            raise WeightsError(f"{where}: {path!r} is not a path below the folder of the weights")
-        if path in taken:
-            raise WeightsError(f"{where}: {path} appears twice, or is a file and a folder")
-        taken.add(path)
-    return found
+def is_below(path: str) -> bool:
+    """Return whether a path stays in its folder and every disk can have it."""
+    odd = re.search(r"[\x00-\x1f\\:]", path)
+    return not odd and all(part not in ("", ".", "..") for part in path.split("/"))
 
 
 def read(path: Path) -> Lock:
-    """Return what a lock file says. Raises WeightsError for one that is not there or not whole."""
+    """Read a lock file. Raises WeightsError for one that is missing or damaged."""
     try:
-        return _parsed(json.loads(path.read_text(encoding="utf-8-sig")), str(path))
+        return _parsed(json.loads(path.read_text(encoding="utf-8-sig")), path)
     except FileNotFoundError:
-        raise WeightsError(f"{path} is not here: scripts/weights lock writes it") from None
+        raise WeightsError(f"{path} is missing: scripts/weights lock writes it") from None
     except OSError as error:
-        raise WeightsError(f"{path} cannot be read: {error}") from None
+        raise WeightsError(f"{path} cannot be read: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise WeightsError(f"{path} is not a whole lock of weights: scripts/weights lock writes it anew") from None
+        raise WeightsError(f"{path} is not a valid lock of weights: scripts/weights lock writes it anew") from None
 
 
-def _parsed(found: Any, where: str) -> Lock:
+def _parsed(found: Any, path: Path) -> Lock:
     if found["version"] != VERSION:
-        raise WeightsError(f"{where} has version {found['version']}, this program reads {VERSION}: run scripts/update")
+        raise WeightsError(f"{path} has version {found['version']}, expected {VERSION}: run scripts/update")
     weights = []
     for one in found["weights"]:
         files = tuple(File(file["path"], int(file["size"]), file["sha256"]) for file in one["files"])
-        checked_paths([file.path for file in files], where)
-        if not all(re.fullmatch("[0-9a-f]{64}", file.sha256) and file.size >= 0 for file in files):
+        good = [is_below(file.path) and re.fullmatch("[0-9a-f]{64}", file.sha256) and file.size >= 0 for file in files]
+        if not (all(good) and NAME.fullmatch(one["name"])):
             raise ValueError
-        name, source, revision = checked_name(one["name"], where), str(one["source"]), str(one["revision"])
-        weights.append(Weights(name, source, revision, files, one.get("asked")))
-    if len({one.name for one in weights}) != len(weights):
+        weights.append(Weights(one["name"], str(one["source"]), str(one["revision"]), files, one.get("asked")))
+    lock = Lock(tuple(weights))
+    if len(lock.files()) != sum(len(one.files) for one in weights):  # as after a merge that kept both sides
         raise ValueError
-    return Lock(tuple(weights))
+    return lock
 
 
 def write(path: Path, lock: Lock) -> None:
-    """Write a lock file; it is there whole or as it was."""
+    """Write a lock file; it appears whole or stays as it was."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         temporary.write_text(lock.text(), encoding="utf-8")
@@ -150,15 +119,3 @@ def sha256_of(path: Path) -> str:
     """Return the SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def misses(folder: Path, lock: Lock) -> str:
-    """Return the first file of the lock that the folder does not hold in its size, "" where it holds all."""
-    for path, file in lock.files().items():
-        place = folder / path
-        try:
-            if place.stat().st_size != file.size:
-                return path
-        except OSError:
-            return path
-    return ""

@@ -1,4 +1,4 @@
-"""What can be wrong with weights, and what the command says while it works."""
+"""Errors and messages of the command."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ REFUSED, WRONG_USE, AWAY = 1, 2, 3
 
 
 class WeightsError(Exception):
-    """Weights are not what, or not where, they should be; the message says what to do, `code` is the exit code."""
+    """Weights are wrong or missing; the message says what to do, `code` is the exit code."""
 
     def __init__(self, message: str, code: int = REFUSED) -> None:
         super().__init__(message)

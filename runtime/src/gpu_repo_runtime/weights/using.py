@@ -6,107 +6,83 @@ import importlib.util
 import inspect
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from . import store, wanted
-from .lockfile import LOCK, Lock, misses, read
+from .lockfile import LOCK, Lock, read
 from .problems import WeightsError
 
-ARGUMENT = "weights"
-FOLDER = "weights"
 PLACE = "WEIGHTS"
 
 
-@dataclass(frozen=True)
-class Folder:
-    """The folder with a folder for each name of weights, and their lock."""
-
-    path: Path
-    lock: Lock
-
-
 def locked(package: str) -> Lock | None:
-    """Return the lock of the project that a package is of, None where there is none. Raises WeightsError.
-
-    In a checkout it lies beside src/; an image has it among its weights, also where these come from a volume.
-    """
+    """Return the lock of the project of a package, None if it has none. Raises WeightsError."""
     place = _lock_of(package)
     return None if place is None else read(place)
 
 
-def find(package: str) -> Folder | None:
-    """Return the weights of a project, None where it has no lock. Raises WeightsError where they are not here.
+def find(package: str) -> Path | None:
+    """Return the folder of a project's weights, None if it has no lock. Raises WeightsError if they are not here.
 
-    They are in the folder that WEIGHTS names, else in weights/ of the checkout or the image, else in the cache.
+    It is the one that WEIGHTS names, else the image's, else the checkout's folder weights or the cache.
     """
     place = _lock_of(package)
     if place is None:
         return None
-    lock = read(place)
-    own = place.parent if place.parent.name == FOLDER else place.parent / FOLDER
+    lock, root = read(place), place.parent
     if given := os.environ.get(PLACE):
-        return Folder(_held(Path(given), lock), lock)
-    if place.parent.name != FOLDER:
-        _check_checkout(place, own, lock)
-    if not misses(own, lock):
-        return Folder(own, lock)
-    cached = store.place_of(lock)
-    if store.is_whole(cached, lock):
-        return Folder(cached, lock)
-    raise WeightsError(
-        f"the weights of {place} are neither in {own} ({misses(own, lock)}) nor in {cached}: run "
-        f"scripts/weights fetch, or let {PLACE} name their folder"
-    )
-
-
-def _check_checkout(place: Path, own: Path, lock: Lock) -> None:
-    """Raise WeightsError where the owner changed weights.toml, or weights that are in git, and did not lock them."""
-    changed = f"[{name}]" if (name := wanted.stale(place.parent, lock)) else ""
-    if not changed and any((own / one.name).is_dir() for one in lock.weights) and (wrong := store.damaged(own, lock)):
-        changed = str(own / wrong[0])
-    if changed:
-        raise WeightsError(f"{place} is out of date: {changed} was changed: run scripts/weights lock")
+        folder = Path(given)
+    elif root.name == store.FOLDER:
+        folder = root
+    else:
+        wanted.check_current(root, lock)
+        if wrong := store.damaged(root / store.FOLDER, store.in_git(root, lock)):
+            changed = root / store.FOLDER / wrong[0]
+            raise WeightsError(f"{place} is out of date: {changed} was changed: run scripts/weights lock")
+        folder = store.place_in(root, lock)
+        if folder == root / store.FOLDER:
+            return folder  # in git, without a lock of its own
+    if reason := store.lacking(folder, lock):
+        raise WeightsError(
+            f"{folder} does not have the weights of {place}: {reason}: run scripts/weights fetch, or let {PLACE} name "
+            "the folder that it filled"
+        )
+    return folder
 
 
 def takes(load: Callable[..., Any]) -> bool:
-    """Tell whether the owner's ``load`` asks for the folder of the weights."""
-    try:
-        return ARGUMENT in inspect.signature(load).parameters
-    except (TypeError, ValueError):
-        return False
+    """Return whether the owner's ``load`` has an argument for the folder of the weights."""
+    return "weights" in inspect.signature(load).parameters
 
 
 def load(model: Any, device: str) -> Any:
-    """Call ``Model.load``, with the folder of the weights where it asks for it; return what it returned.
+    """Call ``Model.load``, with the folder of the weights if it has an argument for it; return its result.
 
     Raises WeightsError, or what the owner's code raises.
     """
     if not takes(model.load):
         return model.load(device)
-    package = type(model).__module__.split(".")[0]
-    folder = find(package)
+    folder = find(_package(model))
     if folder is None:
         raise WeightsError(
             "Model.load has an argument weights, and there is no weights.lock: name their source in weights.toml and "
             "run scripts/weights lock"
         )
-    return model.load(device, **{ARGUMENT: folder.path})
-
-
-def digest(model: Any) -> str:
-    """Return what stands for the weights that a model asks for, "" where it asks for none. Raises WeightsError."""
-    lock = used(model)
-    return lock.digest if lock else ""
+    return model.load(device, weights=folder)
 
 
 def used(model: Any) -> Lock | None:
-    """Return the lock of the weights that a model asks for, None where it asks for none. Raises WeightsError."""
-    return locked(type(model).__module__.split(".")[0]) if takes(model.load) else None
+    """Return the lock of the weights that a model is loaded with, None if it has none. Raises WeightsError."""
+    return locked(_package(model)) if takes(model.load) else None
+
+
+def _package(model: Any) -> str:
+    return type(model).__module__.split(".")[0]
 
 
 def _lock_of(package: str) -> Path | None:
+    """Return the lock next to src/ of a checkout, or among the weights of an image."""
     try:
         spec = importlib.util.find_spec(package)
     except (ImportError, ValueError):
@@ -114,20 +90,4 @@ def _lock_of(package: str) -> Path | None:
     if spec is None or spec.origin is None:
         return None
     root = Path(spec.origin).resolve().parent.parent.parent
-    return next((place for place in (root / LOCK, root / FOLDER / LOCK) if place.is_file()), None)
-
-
-def _held(given: Path, lock: Lock) -> Path:
-    """Return a folder that was named, held to the lock."""
-    if (given / LOCK).is_file():
-        there = read(given / LOCK)
-        if there.digest != lock.digest:
-            raise WeightsError(
-                f"{PLACE}={given} holds the weights {there.digest}, this project was locked to {lock.digest}: bring "
-                "the right ones there, or lock these"
-            )
-    if missing := misses(given, lock):
-        raise WeightsError(
-            f"{PLACE}={given} does not hold {missing} as weights.lock says: is the volume filled and mounted?"
-        )
-    return given
+    return next((place for place in (root / LOCK, root / store.FOLDER / LOCK) if place.is_file()), None)
