@@ -3,16 +3,14 @@
 import hashlib
 import json
 import shutil
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpu_repo_runtime import patience
-
 from .catalog import ImageError
 
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
-ANSWER_S, COPY_S = 120, 3600
 LEVEL = 20  # the best that skopeo's zstd has: pushed once, pulled often
 
 
@@ -29,15 +27,15 @@ class Manifest:
         return sum(self.layers)
 
 
-def skopeo(*arguments: str, problem: str) -> str:
-    """Run skopeo, patiently, and return what it prints; raise ImageError that starts with `problem`."""
+def skopeo(action: str, *arguments: str, problem: str) -> str:
+    """Run an action of skopeo and return what it prints; raise ImageError that starts with `problem`."""
     if not shutil.which("skopeo"):
         raise ImageError(f"{problem}: skopeo is not installed (Debian has it: apt-get install skopeo)")
-    limit = COPY_S if arguments[0] == "copy" else ANSWER_S
-    code, printed, complaint = patience.run(["skopeo", *arguments], limit)
-    if code:
-        raise ImageError(f"{problem}: {(complaint.splitlines() or ['skopeo gave no reason'])[-1][:500]}")
-    return printed
+    command = ["skopeo", action, "--retry-times=3", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ImageError(f"{problem}: {(done.stderr.splitlines() or ['skopeo gave no reason'])[-1][:500]}")
+    return done.stdout
 
 
 def is_loopback(reference: str) -> bool:

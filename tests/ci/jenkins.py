@@ -60,7 +60,7 @@ def trace(
         timer=kind == "schedule",
         labels=agents.labels,
         credentials=credentials,
-        env={"REGISTRY_PAUSES": "0 0", **kinds.get(kind, {}), **(variables or {})},
+        env={**kinds.get(kind, {}), **(variables or {})},
         workdir=agents.folder / f"work-{number}",
         **options,
     )

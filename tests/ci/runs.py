@@ -73,7 +73,7 @@ def environment(folder: Path, first: Path) -> dict[str, str]:
     home = folder / "home"
     home.mkdir(parents=True, exist_ok=True)
     (home / ".gitconfig").write_text("[user]\n\tname = CI\n\temail = ci@example.com\n[safe]\n\tdirectory = *\n")
-    return outside | {"REGISTRY_PAUSES": "0 0", "HOME": str(home), "BASH_ENV": str(first)}
+    return outside | {"HOME": str(home), "BASH_ENV": str(first)}
 
 
 def agents_of_jobs(labels: Mapping[str, str], agents: farm.Agents, file: Path) -> Path:

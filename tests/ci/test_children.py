@@ -64,12 +64,15 @@ def test_what_runs_and_what_is_released(
 
 
 @pytest.mark.slow
-def test_a_late_build_of_an_older_commit_moves_nothing(builds: Callable[..., Builds], run: Callable[..., Run]) -> None:
+def test_a_late_build_of_an_older_commit_moves_nothing(
+    builds: Callable[..., Builds], run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its promotion fails, so that it is not deployed either."""
     it = builds("batch")
     quick_checks(it.child)
     commit(it.child, "Older")
     next(it.child.glob("src/*/model.py")).with_name("note.py").write_text('"""Newer."""\n')
+    monkeypatch.setenv("GIT_COMMITTER_DATE", "2030-01-01T00:00:00Z")
     commit(it.child, "Newer")
     assert not it.run(run, "main").failed
     before = it.released(), it.deployed()

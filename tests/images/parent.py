@@ -60,7 +60,7 @@ class Parent:
     def run(self, *arguments: str, **variables: str) -> tuple[int, str]:
         """Run `python -m image_tools` as the targets do; return the exit code and all that it printed."""
         path = f"{self.folder / 'base-images'}:{ROOT / 'runtime' / 'src'}"
-        environment = os.environ | {"PYTHONPATH": path, "REGISTRY_PAUSES": "0 0"} | variables
+        environment = os.environ | {"PYTHONPATH": path} | variables
         command = [sys.executable, "-m", "image_tools", *arguments, "--registry", f"{self.host}/ml"]
         done = subprocess.run(
             command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False, timeout=300

@@ -24,7 +24,6 @@ def test_only_what_says_so_is_absent(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """What is absent is set anew: a promotion must not take a login that does not work for a tag that is free."""
     program(tmp_path / "skopeo", '#!/bin/sh\nread -r said <"$0.says"\necho "$said" >&2\nexit 1\n')
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setenv("REGISTRY_PAUSES", "0")
     for fault, absent in ABSENT.items():
         (tmp_path / "skopeo.says").write_text(f"{fault}\n")
         if absent:

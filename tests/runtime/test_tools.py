@@ -46,7 +46,7 @@ def test_the_updater_loads_all_that_it_needs_of_the_runtime_at_once(wheel: Path,
     assert loaded == {"", "locking", "package_index", "update", *(f"update.{name}" for name in own)}
 
 
-PROGRAMS = ["environment", "locking", "patience", "scripts.__main__", "serving.probe"]
+PROGRAMS = ["environment", "locking", "scripts.__main__", "serving.probe"]
 
 
 @pytest.mark.parametrize("program", sampled(PROGRAMS, ["environment", "scripts.__main__"]))

@@ -2,85 +2,51 @@
 
 from __future__ import annotations
 
-import copy
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from gpu_repo_runtime import verdict
-from gpu_repo_runtime.verdict import Expected, smoke_problems
 from image_tools import record as records
 from image_tools import smoke
 from image_tools.catalog import find_row, read_catalog
 
 DIGEST, OTHER = f"sha256:{'a' * 64}", f"sha256:{'b' * 64}"
 COMMIT, WHEN = "c" * 40, "2026-11-22T10:00:00.000001+00:00"
-EXPECTED = Expected(DIGEST, COMMIT, "model", WHEN, "torch", "torch-cu13")
+IMAGE = f"host/ml/it@{DIGEST}"
 
 
-def good(require: str = "model") -> dict[str, Any]:
+def good(require: str = "model", **report: Any) -> dict[str, Any]:
     """Return the record of a smoke test that passed as far as `require`."""
-    reached = verdict.LEVELS[1 : verdict.LEVELS.index(require) + 1]
-    names = {"driver-init": "driver", "kernels": "gpu", "cublas": "gpu", "framework": "framework", "model": "model"}
-    layers = [
-        {"name": name, "level": level, "state": "pass" if level in reached else "skip"} for name, level in names.items()
-    ]
-    layers.append({"name": "platform", "level": "", "state": "pass"})
-    told = {"verdict": "pass", "require": require, "framework": "torch", "image": {"name": "torch-cu13"}}
-    return {
-        "image": f"host/ml/torch-cu13@{DIGEST}",
-        "commit": COMMIT,
-        "pushed": WHEN,
-        "report": told | {"layers": layers},
-    }
-
-
-def layer(record: dict[str, Any], name: str) -> dict[str, Any]:
-    """Return a layer of a record's report."""
-    found: dict[str, Any] = next(entry for entry in record["report"]["layers"] if entry["name"] == name)
-    return found
+    told = {"verdict": "pass", "require": require, "layers": [{"name": "kernels", "state": "pass"}]}
+    return {"image": IMAGE, "commit": COMMIT, "pushed": WHEN, "report": told | report}
 
 
 @pytest.mark.parametrize("require", verdict.LEVELS)
 def test_a_report_that_passed_is_taken(require: str) -> None:
-    assert smoke_problems(good(require), EXPECTED._replace(require=require)) == []
+    for less in verdict.LEVELS[: verdict.LEVELS.index(require) + 1]:
+        assert verdict.smoke_problems(good(require), COMMIT, less, IMAGE, WHEN) == []
 
 
-def test_a_plain_image_promises_no_framework() -> None:
-    """Its model passes without the layer; for `framework` it is demanded all the same."""
-    record = good()
-    record["report"]["framework"] = "plain"
-    layer(record, "framework").update(state="skip", level="")
-    wanted = EXPECTED._replace(framework="plain")
-    assert smoke_problems(record, wanted) == []
-    assert smoke_problems(record, wanted._replace(require="framework")) == ["no layer of framework was probed"]
-
-
-FALSE: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
-    "no report": (lambda r: r.update(report="all good"), "empty or no report"),
-    "says fail": (lambda r: r["report"].update(verdict="fail"), "says fail"),
-    "says nothing": (lambda r: r["report"].pop("verdict"), "says no verdict"),
-    "all skipped": (lambda r: [e.update(state="skip") for e in r["report"]["layers"]], "every layer of the smoke test"),
-    "model skipped": (lambda r: layer(r, "model").update(state="skip"), "model skip"),
-    "no model": (lambda r: r["report"]["layers"].remove(layer(r, "model")), "no layer of model was probed"),
-    "a layer without a level fails": (lambda r: layer(r, "platform").update(state="fail"), "platform fail"),
-    "a layer beside fails": (lambda r: layer(r, "cublas").update(state="fail"), "cublas fail"),
-    "demanded less": (lambda r: r["report"].update(require="driver"), "demanded driver, not model"),
-    "another digest": (lambda r: r.update(image=f"host/ml/torch-cu13@{OTHER}"), f"about the image {OTHER}"),
-    "another commit": (lambda r: r.update(commit="d" * 40), "about the commit dddd"),
-    "older than the push": (lambda r: r.update(pushed="2026-11-22T09:00:00+00:00"), "about the push of 2026-11-22T09"),
-    "another framework": (lambda r: r["report"].update(framework="plain"), "about the framework plain"),
-    "another image": (lambda r: r["report"].update(image={"name": "plain-cu13"}), "about the base image plain-cu13"),
+FALSE: dict[str, tuple[Any, str]] = {
+    "no record": (None, "missing, or it is not one of gpu-smoke"),
+    "no report": (good() | {"report": "all good"}, "missing, or it is not one of gpu-smoke"),
+    "no layers": (good(layers=[]), "missing, or it is not one of gpu-smoke"),
+    "says fail": (good(verdict="fail"), "says fail"),
+    "nothing ran on a GPU": (good(verdict="untested"), "says untested"),
+    "says nothing": (good(verdict=None), "says no verdict"),
+    "demanded less": (good("framework"), "demanded framework, not model"),
+    "demanded nothing": (good(require=None), "demanded nothing, not model"),
+    "another digest": (good() | {"image": f"host/ml/it@{OTHER}"}, f"about the image {OTHER}"),
+    "another commit": (good() | {"commit": "d" * 40}, "about the commit dddd"),
+    "older than the push": (good() | {"pushed": "2026-11-22T09:00:00+00:00"}, "about the push 2026-11-22T09"),
 }
 
 
 def test_a_report_that_proves_nothing_is_refused() -> None:
-    for name, (spoil, words) in FALSE.items():
-        record = copy.deepcopy(good())
-        spoil(record)
-        assert any(words in problem for problem in smoke_problems(record, EXPECTED)), name
+    for name, (record, words) in FALSE.items():
+        assert words in "\n".join(verdict.smoke_problems(record, COMMIT, "model", IMAGE, WHEN)), name
 
 
 def test_the_record_of_a_release_tells_what_was_proved() -> None:
@@ -98,7 +64,7 @@ def proof(folder: Path) -> Path:
     folder.mkdir()
     (folder / "lint").write_text(f"{COMMIT}\n")
     (folder / "test").write_text(f"{COMMIT}\n")
-    (folder / "probe").write_text(f"host/ml/it@{DIGEST}\n{COMMIT}\n{WHEN}\n")
+    (folder / "probe").write_text(f"{IMAGE}\n{COMMIT}\n{WHEN}\n")
     (folder / "unit.xml").write_text(UNIT)
     (folder / "smoke.json").write_text(json.dumps(good()))
     return folder
@@ -106,7 +72,7 @@ def proof(folder: Path) -> Path:
 
 def ask(folder: Path, **changes: str) -> str:
     """Return the reasons against a release, as scripts/promote prints them."""
-    told = {"commit": COMMIT, "image": f"host/ml/it@{DIGEST}", "pushed": WHEN, "framework": "torch"} | changes
+    told = {"commit": COMMIT, "image": IMAGE, "pushed": WHEN} | changes
     return "\n".join(verdict.problems(folder, **told))
 
 
@@ -119,9 +85,9 @@ SPOILED: dict[str, tuple[str, str | None, str]] = {
     "all tests skipped": ("unit.xml", '<t><testcase name="a"><skipped/></testcase></t>', "no test ran, 1 were skipped"),
     "a test failed": ("unit.xml", '<t><testcase name="a"><failure/></testcase></t>', "1 of 1 tests failed"),
     "probe did not run": ("probe", None, "scripts/probe"),
-    "probe of an older push": ("probe", f"host/ml/it@{DIGEST}\n{COMMIT}\nearlier\n", "earlier"),
+    "probe of an older push": ("probe", f"{IMAGE}\n{COMMIT}\nearlier\n", "earlier"),
     "an error of no test": ("unit.xml", '<t><testcase name="a"/><error/></t>', "1 of 1 tests failed"),
-    "no smoke report": ("smoke.json", None, "empty or no report"),
+    "no smoke report": ("smoke.json", None, "not one of gpu-smoke"),
 }
 
 

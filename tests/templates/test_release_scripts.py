@@ -244,9 +244,7 @@ def test_a_cluster_that_does_not_answer_is_no_permission(cluster: Cluster) -> No
     program = cluster.child.parent / "bin" / "kubectl"
     program.write_text(program.read_text().replace("\n", "\n[[ $1 != get ]] || { echo forbidden >&2; exit 1; }\n", 1))
     done = cluster.deploy(commit)
-    assert done.returncode == 1, done.stderr
-    assert "the cluster does not say which commit runs in it" in done.stderr
-    assert not refused(cluster.deploy(commit, "--allow-older")), "a way on where its objects may not be read"
+    assert (done.returncode, "kubectl get failed" in done.stderr) == (1, True), done.stderr
 
 
 # A cluster whose pod is this machine: `exec` runs the command here. It keeps the Job that was created.

@@ -14,7 +14,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 # API_KEY is the name in the documentation; API_TOKEN was it up to version 0.5.
@@ -61,19 +61,6 @@ def hint(status: int) -> str:
     return f"; set {NAMES[0]} to the key that the service requires" if status in (401, 403) else ""
 
 
-def wait_until_ready(url: str, seconds: float, is_alive: Callable[[], bool] = lambda: True) -> float:
-    """Return the seconds until /readyz answers 200. Raises UnexpectedAnswer if it takes longer, or the service ends."""
-    started = time.monotonic()
-    while True:
-        status, found = ask(f"{url}/readyz")
-        passed = time.monotonic() - started
-        if status == 200:
-            return passed
-        if passed > seconds or not is_alive():
-            raise UnexpectedAnswer(f"not ready after {passed:.0f} s; /readyz says {status} {found}")
-        time.sleep(0.1)
-
-
 @contextlib.contextmanager
 def started(module: Sequence[str], seconds: float) -> Iterator[str]:
     """Start a service on a free port, yield its address when it is ready, stop it. Raises UnexpectedAnswer.
@@ -84,10 +71,14 @@ def started(module: Sequence[str], seconds: float) -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     around = {"LOG_LEVEL": "warning", **os.environ, "PORT": port, "LISTEN_HOST": "127.0.0.1"}
+    url, end = f"http://127.0.0.1:{port}", time.monotonic() + seconds
     process = subprocess.Popen([sys.executable, "-m", *module], env=around)
     try:
-        wait_until_ready(f"http://127.0.0.1:{port}", seconds, lambda: process.poll() is None)
-        yield f"http://127.0.0.1:{port}"
+        while (answer := ask(f"{url}/readyz"))[0] != 200:
+            if process.poll() is not None or time.monotonic() > end:
+                raise UnexpectedAnswer(f"the service ended, or was not ready within {seconds:g} s: /readyz: {answer}")
+            time.sleep(0.1)
+        yield url
     finally:
         process.terminate()
         code = process.wait()

@@ -1,4 +1,4 @@
-"""Log in to the project's registry for the time of one program, and push an image to its staging.
+"""Push an image to staging, and release it: the digest that was pushed is copied, and nothing is built again.
 
 REGISTRY_USER and REGISTRY_PASSWORD log in where they are set. REGISTRY_PASSWORD_COMMAND prints the password where a CI
 system gives a token in place of one (OIDC).
@@ -14,46 +14,40 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timezone
-from pathlib import Path
+from typing import NamedTuple
 
-from . import patience
 from .script_error import ScriptError
 
 DIGEST = re.compile(r"digest: (sha256:[0-9a-f]{64})")
+LABEL = '{{index .Labels "org.opencontainers.image.%s"}}'
+FORM = "|".join(["{{.Digest}}", LABEL % "revision", LABEL % "created"])
 
 
-class RegistryError(ScriptError):
-    """The registry was not asked, or did not do it."""
+class Image(NamedTuple):
+    """An image in a registry. `created` is the time of its commit in UTC; labels that it lacks are ""."""
 
-
-def check_same(repository: str, staging: str) -> str:
-    """Return the registry of what is released, which has to be that of what waits. Raises RegistryError."""
-    host, other = repository.partition("/")[0], staging.partition("/")[0]
-    if host != other:
-        raise RegistryError(2, f"STAGING is in another registry than the releases: {other}, not {host}")
-    return host
+    digest: str
+    commit: str
+    created: str
 
 
 @contextmanager
-def logged_in(host: str) -> Iterator[None]:
-    """Log in to a registry; nothing of the login is left behind, also where a signal ends the program."""
+def logged_in(*images: str) -> Iterator[None]:
+    """Log in to the registries of images; nothing of the login is left behind, also where a signal ends the program."""
     user, password = os.environ.get("REGISTRY_USER", ""), _password()
     if not password:
         if user:
-            raise RegistryError(
-                2, f"REGISTRY_PASSWORD is empty: the secret of {user} is not set, or not for this build"
-            )
+            raise ScriptError(2, f"REGISTRY_PASSWORD is empty: the secret of {user} is not set, or not for this build")
         yield
         return
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     with tempfile.TemporaryDirectory() as folder:
         os.environ |= {"DOCKER_CONFIG": folder, "REGISTRY_AUTH_FILE": f"{folder}/config.json"}
-        command = ["docker", "login", "--username", user, "--password-stdin", host]
-        code, _, complaint = patience.run(command, given=f"{password}\n")
-        if code:
-            who, said = user or "(no REGISTRY_USER)", f": {complaint.splitlines()[-1]}" if complaint else ""
-            raise RegistryError(3, f"the registry {host} refused the login of {who}, or does not answer{said}")
+        for host in sorted({image.partition("/")[0] for image in images}):
+            command = ["docker", "login", "--username", user, "--password-stdin", host]
+            done = subprocess.run(command, input=password, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise ScriptError(3, f"{host} refused the login of {user or 'no user'}: {done.stderr.strip()}")
         yield
 
 
@@ -63,22 +57,71 @@ def _password() -> str:
         return os.environ.get("REGISTRY_PASSWORD", "")
     done = subprocess.run(["bash", "-c", command], stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode or not done.stdout.strip():
-        raise RegistryError(3, "REGISTRY_PASSWORD_COMMAND gave no password for the registry")
+        raise ScriptError(3, "REGISTRY_PASSWORD_COMMAND gave no password for the registry")
     return done.stdout.rstrip("\n")
 
 
-def push(image: str, staging: str, repository: str, commit: str, file: Path) -> str:
-    """Push an image to staging, write name, commit and time to a file, return the name. Raises RegistryError."""
+def push(image: str, staging: str) -> str:
+    """Push an image to the repository `staging`; return staging@digest. Raises ScriptError."""
     waiting = f"{staging}:{image.rpartition(':')[2]}"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.unlink(missing_ok=True)
-    with logged_in(check_same(repository, staging)):
+    with logged_in(staging):
         subprocess.run(["docker", "tag", image, waiting], check=True)
-        code, printed, _ = patience.run(["docker", "push", waiting], show=True)
-    found = DIGEST.findall(printed)
-    if code or not found:
-        what = f"{waiting} was not pushed" if code else f"docker push said no digest of {waiting}"
-        raise RegistryError(3, f"{what}: {''.join(printed.splitlines()[-1:])}")
-    now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")  # noqa: UP017 - an agent may have an older Python
-    file.write_text(f"{staging}@{found[-1]}\n{commit}\n{now}\n", encoding="utf-8")
+        done = subprocess.run(["docker", "push", waiting], stdout=subprocess.PIPE, text=True, check=False)
+    print(done.stdout, end="", file=sys.stderr)
+    found = DIGEST.findall(done.stdout)
+    if done.returncode or not found:
+        raise ScriptError(3, f"{waiting} was not pushed, see above")
     return f"{staging}@{found[-1]}"
+
+
+def promote(pushed: str, name: str, commit: str, committed: str, allow_older: bool = False) -> None:
+    """Set the tag `name` (repository:tag) to what was pushed (repository@digest). Raises ScriptError.
+
+    commit, committed: what the image must be built from, and its time in UTC as git and the labels write it.
+    """
+    digest = pushed.rpartition("@")[2]
+    with logged_in(pushed, name):
+        image = find(pushed)
+        if image is None or image.commit != commit:  # a build that does nothing leaves an earlier image to be pushed
+            built = (image and image.commit) or "an unknown commit"
+            raise ScriptError(1, f"{pushed} was built from {built}, not from {commit}: build and push it again")
+        there = find(name)
+        if there and there.digest != digest:
+            check_may_move(name, there, commit, committed, allow_older)
+        # --all: Docker may push an index, whose digest is what was checked; without it the tag gets one image of it.
+        done = skopeo("copy", "--all", "--preserve-digests", f"docker://{pushed}", f"docker://{name}")
+        there = find(name)
+    if done.returncode or there is None or there.digest != digest:
+        found = there.digest if there else "not there"
+        raise ScriptError(3, f"{name} is {found}, expected {digest}: {done.stderr.strip()}")
+
+
+def check_may_move(name: str, there: Image, commit: str, committed: str, allow_older: bool) -> None:
+    """Raise ScriptError where a tag must stay at the image that it has.
+
+    A tag that begins with v or a digit never moves. Any other moves only to later commits, unless older ones are
+    allowed. Their times decide, since the clone of a late build does not contain the newer commit.
+    """
+    if re.match("[vV0-9]", name.rpartition(":")[2]):
+        raise ScriptError(1, f"{name} is {there.digest} already and a version never moves: give this commit a new one")
+    if committed < there.created and not allow_older:
+        raise ScriptError(1, f"{name} is of a newer commit already, {there.commit}: not moved back to {commit}")
+
+
+def find(image: str) -> Image | None:
+    """Return what a registry has under a name, None where there is nothing. Raises ScriptError: no answer."""
+    done = skopeo("inspect", "--no-tags", "--format", FORM, f"docker://{image}")
+    if done.returncode == 0:
+        return Image(*done.stdout.strip().split("|"))
+    if re.search("manifest unknown|name unknown|not found", done.stderr, re.IGNORECASE):
+        return None
+    raise ScriptError(3, f"{image}: the registry does not answer: {done.stderr.strip()}")
+
+
+def skopeo(action: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run an action of skopeo on the image that is named last; in plain HTTP only on this machine."""
+    local = re.match(r"docker://(localhost|127\.0\.0\.1)[:/]", words[-1]) is not None
+    options = ("src-tls-verify", "dest-tls-verify") if action == "copy" else ("tls-verify",)
+    verify = [f"--{option}={str(not local).lower()}" for option in options]
+    command = ["skopeo", action, "--retry-times=3", *verify, *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False)

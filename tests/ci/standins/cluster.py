@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> int:
         print(json.dumps({"apiVersion": "v1", "kind": "List", "items": found}) if found else "", end="")
         return 0
     if arguments[0] == "apply" and "--filename" in arguments:
-        shutil.copy(arguments[arguments.index("--filename") + 1], APPLIED)
+        APPLIED.write_text(sys.stdin.read())
     print(f"kubectl {' '.join(arguments)}: done")
     status = told_of({}).get("status", {"availableReplicas": 0, "replicas": 0})
     return int(arguments[:2] == ["rollout", "status"] and status["availableReplicas"] < status["replicas"])

@@ -14,7 +14,6 @@ import sys
 from dataclasses import fields, replace
 from pathlib import Path
 
-from .. import patience
 from . import checks, deploy, images, package, probe, tools
 from .facts import Project, ScriptError
 from .places import become, place
@@ -28,7 +27,7 @@ VERBS = {verb.__name__: verb for verb in (*IMAGE, *PROJECT, *LIBRARY)}
 
 def main(words: list[str]) -> int:
     """Read the facts and .env, do what the verb says, return the exit code."""
-    for name in patience.OF_THIS_PROGRAM:  # many a program that gives tokens is written in Python too
+    for name in ("PYTHONPATH", "PYTHONSAFEPATH", "PYTHONDONTWRITEBYTECODE"):  # lib.sh sets them for this program alone
         os.environ.pop(name, None)
     project, index, rest = asked(words)
     try:
@@ -52,6 +51,9 @@ def main(words: list[str]) -> int:
     except subprocess.CalledProcessError as error:
         project.say(f"{error.cmd[0]} failed; the reason is above")
         return 1
+    except OSError as error:  # a program that is missing, a folder that cannot be written to
+        project.say(str(error))
+        return 3
 
 
 def asked(words: list[str]) -> tuple[Project, str, list[str]]:

@@ -7,11 +7,11 @@ import os
 import secrets
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from .deploy import documents, replaced, take_kubeconfig
+from .deploy import kubeconfig, rendered
 from .facts import Project, ScriptError, printed, pushed
 
 FOLDER = "deploy/base/gpu-check"
@@ -49,9 +49,12 @@ def gpu_pod(project: Project) -> Iterator[Pod]:
     """Start the Job with the pushed image, yield its pod when it runs, delete it. Raises ScriptError."""
     if not Path(FOLDER).is_dir():
         raise ScriptError(2, f"RUN_IN=cluster needs {FOLDER}: answer kubernetes=true")
-    with ExitStack() as files:
-        take_kubeconfig(files)
-        name = start(project, pushed()[0])
+    image, _, _ = pushed()
+    with kubeconfig():
+        [job] = rendered(project, FOLDER, image, f"scripts.smoke/image={image}")
+        job["metadata"]["name"] += f"-{secrets.token_hex(4)}"
+        name = job["metadata"]["name"]
+        printed("kubectl", "create", "--filename", "-", *namespace(), given=json.dumps(job))
         try:
             project.say(f"waiting for a GPU of the cluster: job {name}")
             ready = ["wait", "--for=jsonpath={.status.ready}=1", f"job/{name}", "--timeout", "15m"]
@@ -59,14 +62,3 @@ def gpu_pod(project: Project) -> Iterator[Pod]:
             yield Pod(name, project.settings)
         finally:
             printed("kubectl", "delete", "job", name, "--wait=false", "--ignore-not-found", *namespace())
-
-
-def start(project: Project, image: str) -> str:
-    """Create the Job with the image and return its name. Raises ScriptError."""
-    note = ["annotate", "--local", "--filename", "-", f"scripts.smoke/image={image}"]
-    told = printed("kubectl", *note, "--output", "json", given=printed("kubectl", "kustomize", FOLDER))
-    [job] = documents(told)
-    job = replaced(job, project.mention(), image)
-    job["metadata"]["name"] += f"-{secrets.token_hex(4)}"
-    printed("kubectl", "create", "--filename", "-", *namespace(), given=json.dumps(job))
-    return str(job["metadata"]["name"])

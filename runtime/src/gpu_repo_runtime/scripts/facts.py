@@ -66,10 +66,6 @@ class Project:
         """Return the Dockerfile of the template; an adopted repository may have one of its own beside it."""
         return "image.Dockerfile" if "Dockerfile" in self.adopted.get("kept", []) else "Dockerfile"
 
-    def mention(self) -> re.Pattern[str]:
-        """Return what matches a mention of the project's image, whatever its tag, in a text of a manifest."""
-        return re.compile(rf"(?<![^\s\"']){re.escape(self.repository)}([:@][^\s\"']*)?(?![^\s\"'])")
-
     def say(self, message: str) -> None:
         """Say what is done, as every script does."""
         print(f"{self.verb}: {message}", file=sys.stderr, flush=True)
@@ -96,6 +92,15 @@ class Project:
             return f"{found}-dirty"
         return found
 
+    def pushed(self) -> tuple[str, str, str]:
+        """Return what scripts/push wrote, which must be about this commit. Raises ScriptError."""
+        image, commit, when = pushed()
+        if not re.fullmatch(rf"{re.escape(self.staging)}@sha256:[0-9a-f]{{64}}", image):
+            raise ScriptError(2, f"{PUSHED} names {image}, which is not an image of {self.staging}")
+        if commit != self.commit():
+            raise ScriptError(1, f"the image was pushed from {commit}, this is {self.commit()}: build and push again")
+        return image, commit, when
+
     def proved(self, step: str) -> None:
         """Write down that a step passed, and for which commit: a release asks for each of them."""
         make_build()
@@ -117,23 +122,17 @@ def printed(*command: str, given: str = "") -> str:
 
 
 def commit_time() -> str:
-    """Return the time of the commit in UTC, "unknown" outside git."""
+    """Return the time of the commit in UTC, "" outside git: earlier than every other."""
     os.environ["TZ"] = "UTC"
-    return git("show", "--no-patch", "--format=%cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ") or "unknown"
+    return git("show", "--no-patch", "--format=%cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ")
 
 
 def make_build(*earlier: Path) -> None:
-    """Make the folders of reports and proofs, and remove files of an earlier run. Raises ScriptError."""
-    try:
-        for folder in (PROOF, RESULTS):
-            folder.mkdir(parents=True, exist_ok=True)
-        for file in earlier:
-            file.unlink(missing_ok=True)
-        writable = os.access(PROOF, os.W_OK) and os.access(RESULTS, os.W_OK)
-    except OSError:
-        writable = False
-    if not writable:
-        raise ScriptError(3, "build/ cannot be written to, and results go there: use a checkout that is not read-only")
+    """Make the folders of reports and proofs, and remove files of an earlier run."""
+    for folder in (PROOF, RESULTS):
+        folder.mkdir(parents=True, exist_ok=True)
+    for file in earlier:
+        file.unlink(missing_ok=True)
 
 
 def of_the_wheel() -> dict[str, str]:
@@ -144,8 +143,7 @@ def of_the_wheel() -> dict[str, str]:
 
 def pushed() -> tuple[str, str, str]:
     """Return what scripts/push wrote: the image, its commit, the time of the push. Raises ScriptError."""
-    lines = PUSHED.read_text(encoding="utf-8").splitlines() if PUSHED.is_file() else []
-    if len(lines) < 3:
-        what = f"{PUSHED} names no commit or time of the push" if lines else f"{PUSHED} is missing"
-        raise ScriptError(2, f"{what}: it names the pushed image; run scripts/push first")
-    return lines[0], lines[1], lines[2]
+    if not PUSHED.is_file():
+        raise ScriptError(2, f"{PUSHED} is missing: run scripts/push first")
+    image, commit, when = PUSHED.read_text(encoding="utf-8").splitlines()
+    return image, commit, when

@@ -6,15 +6,12 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
-from contextlib import ExitStack
+from datetime import datetime, timezone
 from pathlib import Path
 
-from .. import patience
-from ..promote import promote as promote_image
-from ..registry import push as push_image
+from .. import registry
 from ..verdict import problems
-from .facts import PROOF, PUSHED, Project, ScriptError, commit_time, git, pushed
+from .facts import PROOF, PUSHED, Project, ScriptError, commit_time, git
 from .places import docker_answers, fetched_weights, stage_image
 
 
@@ -23,8 +20,6 @@ def build(project: Project, words: list[str]) -> int:
     stage = words[0] if words else "runtime"
     if stage not in ("runtime", "test") or words[1:]:
         raise ScriptError(2, f"stage {' '.join(words)} is unknown: take runtime or test")
-    if not docker_answers():
-        raise ScriptError(3, "Docker is not running: start it, or work in .venv (scripts/setup)")
     pull_base(project)
     name = stage_image(project, stage)
     version = git("describe", "--tags", "--always", "--dirty") or "unknown"
@@ -38,30 +33,32 @@ def build(project: Project, words: list[str]) -> int:
     Path("build").mkdir(exist_ok=True)
     Path("build/Dockerfile.dockerignore").write_text(f"{ignored}\n{text}", encoding="utf-8", errors="surrogateescape")
     shutil.copyfile(project.dockerfile, "build/Dockerfile")
-    with ExitStack() as files:
-        if conf := pip_conf():  # a secret of the build is in no layer
-            file = files.enter_context(tempfile.NamedTemporaryFile("w"))
-            file.write(conf)
-            file.flush()
-            options += ["--secret", f"id=pip.conf,src={file.name}"]
-        command = ["docker", "build", "--file", "build/Dockerfile", "--target", stage, *options, "--tag", name, "."]
-        if code := subprocess.run(command, check=False).returncode:
-            return code
+    if conf := pip_conf():  # a secret of the build is in no layer
+        os.environ["PIP_CONF"] = conf
+        options += ["--secret", "id=pip.conf,env=PIP_CONF"]
+    command = ["docker", "build", "--file", "build/Dockerfile", "--target", stage, *options, "--tag", name, "."]
+    if code := subprocess.run(command, check=False).returncode:
+        return code
     project.say(f"built {name}")
     return 0
+
+
+def is_here(image: str) -> bool:
+    """Tell whether Docker has an image on this machine. Raises ScriptError without Docker."""
+    if not docker_answers():
+        raise ScriptError(3, "Docker is not running: start it, or work in .venv (scripts/setup)")
+    return subprocess.run(["docker", "image", "inspect", image], capture_output=True, check=False).returncode == 0
 
 
 def pull_base(project: Project) -> None:
     """Pull the base image if it is not here. Raises ScriptError."""
     image = project.base_image
-    if subprocess.run(["docker", "image", "inspect", image], capture_output=True, check=False).returncode == 0:
+    if is_here(image):
         return
     project.say(f"pulling {image}, some gigabytes the first time")
-    code, _, complaint = patience.run(["docker", "pull", "--quiet", image])
-    if code:
-        why = (complaint.splitlines() or [""])[-1]
+    if subprocess.run(["docker", "pull", "--quiet", image], stdout=subprocess.DEVNULL, check=False).returncode:
         make = f"make images IMAGE={project.row} REGISTRY={project.name.rpartition('/')[0]}"
-        told = f"the base image {image} is neither here nor in its registry ({why})"
+        told = f"the base image {image} cannot be pulled (see above)"
         raise ScriptError(3, f"{told}: docker login, or run '{make}' in a clone of the template")
 
 
@@ -93,32 +90,32 @@ def weights() -> list[str]:
 def push(project: Project, words: list[str]) -> int:
     """Push the image to staging and write its digest to build/image.txt."""
     project.no_options(words)
-    if not docker_answers():
-        raise ScriptError(3, "Docker is not running: start it")
-    if subprocess.run(["docker", "image", "inspect", project.image], capture_output=True, check=False).returncode:
+    if not is_here(project.image):
         raise ScriptError(2, f"there is no image {project.image} here: run scripts/build first")
-    staged = push_image(project.image, project.staging, project.repository, project.commit(), PUSHED)
+    PUSHED.parent.mkdir(exist_ok=True)
+    PUSHED.unlink(missing_ok=True)
+    project.say(f"pushing {project.image}")
+    staged = registry.push(project.image, project.staging)
+    now = datetime.now(timezone.utc).isoformat()  # noqa: UP017 - an agent may have an older Python
+    PUSHED.write_text(f"{staged}\n{project.commit()}\n{now}\n", encoding="utf-8")
     project.say(f"pushed {project.image} as {staged}")
     return 0
 
 
 def promote(project: Project, words: list[str]) -> int:
     """Give a tag of the releases to the image that was pushed and checked."""
-    tag, back = "".join(words[:1]), words[1:]
-    if back not in ([], ["--allow-older"]):
+    tag, rest = "".join(words[:1]), words[1:]
+    if rest not in ([], ["--allow-older"]):
         raise ScriptError(2, "see scripts/promote --help")
     if not re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}", tag):
         raise ScriptError(2, f"'{tag}' is not a tag: scripts/promote main or scripts/promote v1.2.3")
     if not shutil.which("skopeo"):
         raise ScriptError(3, "skopeo is missing: Debian has it (apt-get install skopeo)")
-    image, commit, when = pushed()
-    if not image.startswith(f"{project.staging}@sha256:"):
-        raise ScriptError(2, f"{PUSHED} names {image}, which is not in {project.staging}")
-    if commit != project.commit():
-        raise ScriptError(1, f"not released: the image was pushed from {commit}, this is {project.commit()}")
-    if reasons := problems(PROOF, commit, project.framework, image, when):
+    image, commit, when = project.pushed()
+    if reasons := problems(PROOF, commit, image=image, pushed=when):
         raise project.refused(reasons, f"{image} is not released")
     name = f"{project.repository}:{tag}"
-    project.say(f"{name} is {promote_image(image, name, commit, commit_time(), bool(back))}")
+    registry.promote(image, name, commit, commit_time(), bool(rest))
+    project.say(f"{name} is {image.rpartition('@')[2]}")
     shutil.copyfile(PUSHED, PROOF / "promote")
     return 0

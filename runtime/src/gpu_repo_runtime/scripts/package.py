@@ -94,8 +94,8 @@ def publish(project: Project, words: list[str]) -> int:
     index = os.environ.get("PACKAGE_INDEX_URL")
     if not index:
         raise ScriptError(2, "PACKAGE_INDEX_URL is not set: the address at which your package index takes uploads")
-    uv, commit = take_uv(), project.commit()
-    if reasons := problems(PROOF, commit, project.framework, require="model" if project.has_model else "gpu"):
+    uv = take_uv()
+    if reasons := problems(PROOF, project.commit(), "model" if project.has_model else "gpu"):
         raise project.refused(reasons, f"version {version} is not published")
     proof = PROOF / "package"
     if not proof.is_file() or proof.read_text(encoding="utf-8") != packaged(project):

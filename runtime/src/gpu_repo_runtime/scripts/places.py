@@ -9,7 +9,6 @@ from glob import glob
 from pathlib import Path
 from typing import NoReturn
 
-from .. import patience
 from .facts import INSIDE, Project, ScriptError, pushed
 
 VENV = Path(".venv")
@@ -136,7 +135,7 @@ def ensure_image(project: Project, stage: str) -> None:
 def pull_pushed() -> str:
     """Pull the image that scripts/push left in the registry and return its name. Raises ScriptError."""
     reference = pushed()[0]
-    if patience.run(["docker", "pull", "--quiet", reference])[0]:
+    if subprocess.run(["docker", "pull", "--quiet", reference], stdout=subprocess.DEVNULL, check=False).returncode:
         raise ScriptError(3, f"cannot pull {reference}: is this machine logged in to its registry?")
     return reference
 
