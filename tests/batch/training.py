@@ -11,8 +11,7 @@ from pathlib import Path
 
 from tests.batch.conftest import RUNTIME
 
-# A task calls `counted`; KILL is the call at which the process dies, STOP that at which it gets SIGTERM, WATCH a path
-# that kills it when it changes.
+# A task calls `counted`; KILL is the call at which the process dies, WATCH a path that kills it when it changes.
 KILLS = """
 import os, random, signal, threading, time
 import numpy as np
@@ -24,8 +23,6 @@ def counted():
     calls += 1
     if str(calls) == os.environ.get("KILL"):
         os.kill(os.getpid(), signal.SIGKILL)
-    if str(calls) == os.environ.get("STOP"):
-        os.kill(os.getpid(), signal.SIGTERM)
 
 def changed(path):
     try:

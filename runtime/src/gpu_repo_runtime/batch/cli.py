@@ -149,8 +149,7 @@ def _add_train(commands: Any) -> None:
     precisions = ["auto", "float32", "bfloat16", "float16"]
     train.add_argument("--precision", choices=precisions, help="if not set: bfloat16 where the GPU has it (torch)")
     train.add_argument("--patience", type=whole, default=3, help="epochs without a better one; 0: no limit")
-    train.add_argument("--checkpoint-steps", type=positive, default=1000, help="steps between checkpoints in an epoch")
-    train.add_argument("--grace", type=seconds, default=25, help="time to save after SIGTERM or Ctrl-C")
+    train.add_argument("--checkpoint-steps", type=positive, default=500, help="steps between checkpoints in an epoch")
     train.add_argument("--seed", type=whole, default=0)
     train.add_argument("--num-workers", type=whole, help="processes that read the data ahead (torch)")
     _add_device(train)

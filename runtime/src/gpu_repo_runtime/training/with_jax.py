@@ -17,26 +17,25 @@ class Engine(engine.Engine):
     """Contains weights, a tree of arrays, and the state of the optimizer."""
 
     applies = ("learning_rate", "clip")
+    planned = "optimizer"
 
     def __init__(self, task: Any, options: Namespace, steps: int) -> None:
         super().__init__(task, options, steps)
         jax.config.update("jax_default_device", jax.devices(options.device)[0])
-        if hasattr(task, "optimizer"):  # its learning rate may depend on the number of steps
-            own, self.settings = task.optimizer(options.learning_rate, steps), {"epochs": options.epochs}
-        else:
-            own = optax.adamw(options.learning_rate, weight_decay=0.01)
-        self._optimizer = optax.chain(optax.clip_by_global_norm(options.clip), own)
+        own = getattr(task, "optimizer", lambda rate, _: optax.adamw(rate, weight_decay=0.01))
+        self._optimizer = optax.chain(optax.clip_by_global_norm(options.clip), own(options.learning_rate, steps))
         self.model = jax.tree.map(jnp.asarray, task.network(options.seed))
         self._state = self._optimizer.init(self.model)
         self._step = jax.jit(self._stepped)
         self._losses = jax.jit(lambda weights, batch: task.loss(weights, batch, None))
 
-    def learn(self, batch: Any, seed: int) -> jax.Array:
-        self.model, self._state, loss = self._step(self.model, self._state, batch, jax.random.key(seed))
+    def learn(self, batch: Any) -> jax.Array:
+        self.model, self._state, loss = self._step(self.model, self._state, batch, np.random.randint(2**31))
         return loss
 
-    def _stepped(self, weights: Any, state: Any, batch: Any, key: jax.Array) -> tuple[Any, Any, jax.Array]:
-        loss, gradients = jax.value_and_grad(self.loss)(weights, batch, key)
+    def _stepped(self, weights: Any, state: Any, batch: Any, seed: int) -> tuple[Any, Any, jax.Array]:
+        loss_of = jax.value_and_grad(lambda *given: engine.named(self.task.loss(*given))["loss"])
+        loss, gradients = loss_of(weights, batch, jax.random.key(seed))
         changes, state = self._optimizer.update(gradients, state, weights)
         return optax.apply_updates(weights, changes), state, loss
 
@@ -45,7 +44,7 @@ class Engine(engine.Engine):
 
     def save(self, folder: Path) -> None:
         with ocp.StandardCheckpointer() as checkpointer:
-            checkpointer.save(folder.resolve() / "state", (self.model, self._state))
+            checkpointer.save(folder.resolve() / "state", (self.model, self._state), force=True)
 
     def restore(self, folder: Path) -> None:
         with ocp.StandardCheckpointer() as checkpointer:

@@ -18,9 +18,9 @@ class Engine(engine.Engine):
         self.model = task.estimator(options.learning_rate)
         self._fit = getattr(task, "fit", lambda estimator, batch: estimator.partial_fit(*batch))
 
-    def learn(self, batch: Any, seed: int) -> float:
+    def learn(self, batch: Any) -> float:
         self._fit(self.model, batch)
-        return float(self.loss(self.model, batch))
+        return float(engine.named(self.validate(batch))["loss"])
 
     def validate(self, batch: Any) -> Any:
         return self.task.loss(self.model, batch)

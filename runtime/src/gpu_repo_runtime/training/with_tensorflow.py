@@ -1,7 +1,7 @@
 """Training with Keras' own `fit` on TensorFlow: the model is compiled by its owner; all GPUs of one machine."""
 
 from argparse import Namespace
-from contextlib import nullcontext
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from ..batch.exits import BadConfiguration
 from . import engine
-from .data import Batches, seed_of
+from .data import begin_random
 
 
 class Engine(engine.Engine):
@@ -23,7 +23,7 @@ class Engine(engine.Engine):
         if options.device == "cpu":
             tf.config.set_visible_devices([], "GPU")
         several = len(tf.config.list_logical_devices("GPU")) > 1
-        with tf.distribute.MirroredStrategy().scope() if several else nullcontext():
+        with (tf.distribute.MirroredStrategy() if several else tf.distribute.get_strategy()).scope():
             self.model = task.network()
             if not getattr(self.model, "compiled", False):
                 raise BadConfiguration("network() of task.py: expected a model of Keras with a call of its compile()")
@@ -32,19 +32,17 @@ class Engine(engine.Engine):
         weights = {id(variable) for variable in self.model.weights}
         self._generators = [one for one in self.model.variables if id(one) not in weights]
 
-    def train(self, examples: Any, batches: Batches, seed: str, stops: Any) -> tuple[float, int]:
-        start = seed_of(seed, batches[0][0])  # a stop inside of a `fit` would change the random numbers
-        keras.utils.set_random_seed(start)
+    def train(self, examples: Any, indices: Sequence[int], part: str) -> float:
+        seed, batches = begin_random(self.options.seed, part), self.share(indices)
+        keras.utils.set_random_seed(seed)
         for generator in self._generators:
-            generator.assign(np.array([0, start], "uint32"))
-        data = self.load(examples, batches, seed)
-        found = self.model.fit(data, steps_per_epoch=len(batches), verbose=0)
-        return float(found.history["loss"][0]), len(batches)
+            generator.assign(np.array([0, seed], "uint32"))
+        found = self.model.fit(self.load(examples, batches), steps_per_epoch=len(batches), verbose=0)
+        return float(found.history["loss"][0])
 
-    def evaluate(self, examples: Any, batches: Batches, seed: str) -> dict[str, float]:
-        data = self.load(examples, batches, seed)
-        found: dict[str, float] = self.model.evaluate(data, steps=len(batches), verbose=0, return_dict=True)
-        return found
+    def evaluate(self, examples: Any, indices: Sequence[int]) -> dict[str, float]:
+        data = self.load(examples, batches := self.share(indices))
+        return dict(self.model.evaluate(data, steps=len(batches), verbose=0, return_dict=True))
 
     def save(self, folder: Path) -> None:
         self.model.save_weights(folder / "state.weights.h5")
