@@ -101,6 +101,9 @@ def test_what_a_training_leaves(train, tmp_path, capsys):
     assert (len(found["course"]), result["best"]["epoch"]) == (4, 4)
     [(path, file)] = lockfile.read(out / "weights/weights.lock").files().items()
     assert lockfile.sha256_of(out / "weights" / path) == file.sha256
+    assert train() == 0
+    assert "resumed: 4 of 4 epochs done" in capsys.readouterr().err
+    assert training.outcome(out) == found, "a repeated command trains nothing"
     worse = {
         "return (away**2).mean()": 'return float(os.environ.setdefault("N", "0") + "1")',
         "        self.weights +=": "        self.learnt = getattr(self, 'learnt', 0) + 1\n        self.weights +=",
