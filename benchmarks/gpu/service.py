@@ -9,7 +9,6 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -48,12 +47,10 @@ def service(folder: Path, child: str, log: Path, **settings: str) -> Iterator[st
 
 def load(url: str, text: str, clients: int, seconds: float) -> dict[str, Any]:
     """Load a service in a closed loop, after a second that does not count."""
-    import uvloop
-    from gpu_repo_runtime.bench import Target
+    from gpu_repo_runtime import bench
 
-    target = Target(url, [text])
-    uvloop.run(target.load(clients, 1))
-    return asdict(uvloop.run(target.load(clients, seconds)))
+    bench.load(url, [text], clients, 1)
+    return bench.load(url, [text], clients, seconds)
 
 
 def metrics(url: str) -> dict[str, float]:

@@ -68,7 +68,6 @@ def test_a_row_too_large_for_the_memory_is_a_bad_row(job, model, tmp_path, out, 
 
 
 def test_a_lost_gpu_ends_the_process_and_keeps_what_is_done(job, model, tmp_path, out, monkeypatch, capsys):
-    device = job.module("predicting").device
     predict = model.predict
     parts = [0]
 
@@ -82,7 +81,6 @@ def test_a_lost_gpu_ends_the_process_and_keeps_what_is_done(job, model, tmp_path
     arguments = ("--input", source, "--output", out.path, "--part-rows", 10, "--on-error", "quarantine")
     with monkeypatch.context() as patch:
         patch.setattr(model, "predict", lost)
-        assert device.is_device_lost(RuntimeError("cudaErrorIllegalAddress: an illegal memory access"))
         assert job(*arguments) == 1
     assert "the GPU is lost" in capsys.readouterr().err
     assert len(list(out.path.glob("_parts/*.parquet"))) == 3

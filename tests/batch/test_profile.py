@@ -20,7 +20,7 @@ def test_profile_prints_shares_and_batch_sizes(job, tmp_path, capsys):
     said = capsys.readouterr().out
     assert "200 rows" in said
     shares = dict(re.findall(r"^  (\w+) +[\d.]+ s +([\d.]+)%$", said, re.MULTILINE))
-    assert {"input", "copy", "compute", "output", "Python"} == set(shares), said
+    assert {"input", "prediction", "output"} == set(shares), said
     assert 99 < sum(map(float, shares.values())) < 101, said
     sizes = re.findall(r"^ +(\d+) +[\d,]+ +([\d,]+) MiB$", said, re.MULTILINE)
     assert [size for size, _ in sizes] == ["4", "32"], said

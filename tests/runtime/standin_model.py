@@ -54,9 +54,9 @@ class Model:
 
 
 def lose_device() -> None:
-    """Raise what CuPy raises when the GPU is lost, and not by a `raise` of this file: that would not be believed."""
-    words = b"cudaErrorIllegalAddress: an illegal memory access was encountered"
-    ctypes.pythonapi.PyErr_SetString(ctypes.py_object(RuntimeError), words)
+    """Raise what PyTorch raises when the GPU is lost."""
+    kind = type("AcceleratorError", (RuntimeError,), {"__module__": "torch"})
+    raise kind("CUDA error: an illegal memory access was encountered")
 
 
 def label(text: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-import warnings
 from typing import Any
 
 import pytest
@@ -145,17 +144,15 @@ def generator(*_: Any) -> Any:
     yield
 
 
-@pytest.mark.parametrize("hook", [coroutine, generator, lambda *_: coroutine()])
+@pytest.mark.parametrize("hook", [coroutine, generator])
 def test_a_function_whose_call_runs_nothing_of_it_is_refused(hook: Any) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises(ContractError, match=r"extend in service\.py"):
-            app_of(ROW, hook)
-        for name in ("load", "predict"):
-            one = model(TOPICS)
-            setattr(one, name, hook)
-            with pytest.raises(ContractError, match=f"(?i){name}"), serve(one):
-                ...
+    with pytest.raises(ContractError, match=r"extend in service\.py"):
+        app_of(ROW, hook)
+    for name in ("load", "predict"):
+        one = model(TOPICS)
+        setattr(one, name, hook)
+        with pytest.raises(ContractError, match=f"(?i){name}"):
+            app_of(one)
 
 
 def test_a_second_endpoint_shares_the_models_batches_and_its_thread() -> None:

@@ -52,10 +52,6 @@ def test_a_model_of_version_0_2_runs_on_and_is_told_once_what_to_write() -> None
     assert line.startswith("src/kind/model.py does not define its input and output")
     assert "Input = str" in line
     assert (found.answers(["rain"]), found.output) == ([{"label": "rain"}], Answer)
-    source = "Input = str\n" + BODY.format(predict="def predict(self, batch) -> list[str]: return batch")
-    found = interface(source + "    def lengths(self, texts): return [1] * len(texts)\n")
-    assert found.size is None
-    assert "write def size(self, one: Input) -> int" in found.deprecations[0]
 
 
 def test_any_json_value_is_an_output() -> None:
@@ -73,17 +69,14 @@ REFUSED = [
     ({"class Model:": "class Other:"}, "there is no class Model"),
     ({"def load": "def other"}, "there is no Model.load: write def load"),
     ({"def predict": "def other"}, "there is no Model.predict: write def predict"),
-    ({'examples = ("one", "two")': ""}, "there are no Model.examples: write examples ="),
-    ({'("one", "two")': '"one"'}, "Model.examples is a str"),
-    ({'("one", "two")': "(1,)"}, "Model.examples[0] is not an Input"),
+    ({'examples = ("one", "two")': ""}, "Model.examples: there are none; write examples ="),
+    ({'("one", "two")': '"one"'}, "Model.examples: expected a list of inputs, got one str"),
+    ({'("one", "two")': "(1,)"}, "Model.examples: not an Input"),
     ({"batch)": "batch, extra)"}, "write class Parameters(BaseModel)"),
-    ({"batch)": "batch: list[int]) -> list[str]"}, "Input is str, but predict says list[int]"),
-    ({"Input = str": "Input = str\nParameters = dict"}, "predict does not take them"),
+    ({"batch)": "batch, parameters: dict)"}, "write class Parameters(BaseModel)"),
+    ({"Input = str": "Input = str\nParameters = dict"}, "write class Parameters(BaseModel)"),
     ({"Input = str": TOP, "batch)": "batch, parameters: Parameters)"}, "needs a default for each field"),
-    (
-        {"Input = str": "Input = str\nOutput = bytes"},
-        "Output is or contains bytes",
-    ),
+    ({"Input = str": "Input = str\nOutput = bytes"}, "Output is or contains bytes"),
     ({"Input = str": "class Input(BaseModel):\n    image: bytes"}, "from gpu_repo_runtime.inputs import Bytes"),
 ]
 

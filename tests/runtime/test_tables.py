@@ -95,8 +95,9 @@ def test_records_and_columns_become_the_same_table_with_and_without_nulls(annota
     assert found.answers(found.model.examples)[1] == {"total": 2.0, "text": "b"}
 
 
-def test_numbers_that_may_be_missing_stay_exact_in_pandas():
-    found = interface("pd.DataFrame", more="big: int | None = None\n        day: datetime.date | None = None")
+@pytest.mark.parametrize("annotation", ["pd.DataFrame", "dict[str, np.ndarray]"])
+def test_numbers_that_may_be_missing_stay_exact(annotation):
+    found = interface(annotation, more="big: int | None = None\n        day: datetime.date | None = None")
     day = datetime.date(2024, 2, 29)
     rows = [
         found.inputs.validate_python(ROWS[0] | {"big": 2**53 + 1, "day": day}),
@@ -110,7 +111,6 @@ def test_numbers_that_may_be_missing_stay_exact_in_pandas():
 
 def test_a_field_that_is_not_a_column_is_rejected_with_its_name():
     for annotation, more, expected in (
-        ("dict[str, np.ndarray]", "big: int | None = None", "Input.big may be None"),
         ("pd.DataFrame", "pair: tuple[int, str] = (1, 'a')", "Input.pair"),
         ("pa.Table", "more: dict[str, float] = {}", "Input.more"),
     ):
@@ -122,7 +122,8 @@ def test_an_answer_that_is_not_a_row_for_each_input_is_wrong():
     for body, expected in (
         ("return 5", "returned int, no table"),
         ('return pd.DataFrame({"total": batch.x, "text": "a"}).sort_values("total", ascending=False)', "another order"),
-        ("return batch.iloc[:1]", "1 values in column 'x' for 2 inputs"),
+        ("return batch.iloc[:1]", "returned column 'x' without 2 values"),
+        ('return {"total": batch.x, "text": "ab"}', "returned column 'text' without 2 values"),
         ('return pd.DataFrame({"total": ["x", "y"], "text": ["a", "b"]})', "not an Output"),
         ('return pd.DataFrame({"text": ["a", "b"]})', "not an Output"),
     ):

@@ -1,143 +1,101 @@
 """Load test of the service: a table of throughput and latency, and the same numbers as JSON. For scripts/bench.
 
-Each client sends its next request when it has the answer to the one before (a closed loop).
+Each client is a thread that sends its next request when it has the answer to the one before (a closed loop).
 """
 
 import argparse
-import asyncio
 import contextlib
+import http.client
 import json
 import math
-import re
 import sys
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import uvloop
-
 from .client import UnexpectedAnswer, ask, authorization, examples, hint, started
 
-LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)")
 ANSWER_S = 60
+TIMES = ("p50", "p90", "p99", "longest")  # milliseconds
 COLUMNS = "clients  answered  refused  failed     req/s   p50 ms   p90 ms   p99 ms   max ms"
+Row = dict[str, Any]
 
 
-@dataclass
-class Row:
-    """What came of a number of clients; requests a second and milliseconds."""
+def send(url: str, bodies: list[bytes], first: int, end: float) -> list[tuple[int, float]]:
+    """Send one request after the other until `end`, from the first body on; return status and seconds of each.
 
-    clients: int
-    seconds: float
-    answered: int
-    refused: int
-    failed: int
-    rate: float
-    p50: float
-    p90: float
-    p99: float
-    longest: float
-    statuses: dict[int, int]  # how many answers had it; 0 without an answer
-
-    def __str__(self) -> str:
-        times = " ".join(f"{value:8.2f}" for value in (self.p50, self.p90, self.p99, self.longest))
-        counts = f"{self.clients:7} {self.answered:9} {self.refused:8} {self.failed:7}"
-        return f"{counts} {self.rate:9.1f} {times}"
-
-
-class Connection:
-    """A connection that is kept and carries one request at a time."""
-
-    def __init__(self, host: str, port: int) -> None:
-        self._address = host, port
-        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
-
-    async def ask(self, request: bytes) -> int:
-        """Send the bytes of a request and return the status of the answer, 0 without an answer."""
+    The status is 0 without an answer.
+    """
+    address = urlsplit(url)
+    kind = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
+    connection = kind(address.netloc, timeout=ANSWER_S)
+    headers = {"content-type": "application/json", **authorization()}
+    answers: list[tuple[int, float]] = []
+    while (now := time.perf_counter()) < end:
         try:
-            async with asyncio.timeout(ANSWER_S):
-                self._streams = self._streams or await asyncio.open_connection(*self._address)
-                reader, writer = self._streams
-                writer.write(request)
-                head = (await reader.readuntil(b"\r\n\r\n")).lower()
-                length = LENGTH.search(head)
-                if length is None:
-                    raise ConnectionError("an answer without a length")
-                await reader.readexactly(int(length[1]))
-        except (OSError, EOFError, TimeoutError):
-            self.close()
-            return 0
-        if b"\r\nconnection: close" in head:
-            self.close()
-        return int(head[9:12])  # HTTP/1.1 200 OK
-
-    def close(self) -> None:
-        """Close the connection; the next request opens another one."""
-        if self._streams:
-            self._streams[1].close()
-        self._streams = None
+            connection.request("POST", f"{address.path}/predict", bodies[(first + len(answers)) % len(bodies)], headers)
+            answer = connection.getresponse()
+            answer.read()
+            status = answer.status
+        except (OSError, http.client.HTTPException):
+            connection.close()  # the next request opens another one
+            status = 0
+        answers.append((status, time.perf_counter() - now))
+    connection.close()
+    return answers
 
 
-class Target:
-    """A service and the inputs that are sent to it, by default its examples. Raises UnexpectedAnswer."""
+def load(url: str, inputs: list[Any], clients: int, seconds: float) -> Row:
+    """Let clients send the inputs at the same time; return what came of them, as the JSON of scripts/bench has it.
 
-    def __init__(self, url: str, instances: list[Any] | None = None) -> None:
-        parts = urlsplit(url)
-        self.url, self.host, self.port = url, parts.hostname or "localhost", parts.port or 80
-        self.instances = instances or next(iter(examples(url).values()))
-
-    def request(self, instances: list[Any]) -> bytes:
-        """Return the bytes of a request for the inputs."""
-        body = json.dumps({"instances": instances}).encode()
-        head = f"POST /predict HTTP/1.1\r\nhost: {self.host}\r\ncontent-type: application/json\r\n"
-        head += "".join(f"{name}: {value}\r\n" for name, value in authorization().items())
-        return f"{head}content-length: {len(body)}\r\n\r\n".encode() + body
-
-    async def load(self, clients: int, seconds: float) -> Row:
-        """Let clients send requests at the same time; return what came of them."""
-        answers, started = list[tuple[int, float]](), time.perf_counter()
-
-        async def client(turn: int) -> None:
-            connection = Connection(self.host, self.port)
-            while (now := time.perf_counter()) < started + seconds:
-                status = await connection.ask(self.request([self.instances[turn % len(self.instances)]]))
-                answers.append((status, time.perf_counter() - now))
-                turn += 1
-            connection.close()
-
-        await asyncio.gather(*map(client, range(clients)))
-        return summed(clients, time.perf_counter() - started, answers)
-
-
-def summed(clients: int, seconds: float, answers: list[tuple[int, float]]) -> Row:
-    """Return what came of a load, from the status and the seconds of each request."""
-    times = sorted(took for status, took in answers if status == 200) or [math.nan]
-    p50, p90, p99 = (round(times[int(len(times) * share)] * 1e3, 2) for share in (0.5, 0.9, 0.99))
-    statuses = Counter(status for status, _ in answers)
+    `statuses` counts the answers; "0" has none. Times of a load without answers are None.
+    """
+    bodies, began = [json.dumps({"instances": [one]}).encode() for one in inputs], time.perf_counter()
+    with ThreadPoolExecutor(clients) as pool:
+        sent = [pool.submit(send, url, bodies, number, began + seconds) for number in range(clients)]
+        answers = [answer for one in sent for answer in one.result()]
+    took, statuses = time.perf_counter() - began, Counter(status for status, _ in answers)
+    times = sorted(time_ for status, time_ in answers if status == 200)
+    shares = [times[min(int(len(times) * share), len(times) - 1)] if times else None for share in (0.5, 0.9, 0.99, 1)]
     answered, refused = statuses[200], statuses[503]
-    failed, rate = len(answers) - answered - refused, round(answered / seconds, 1)
-    longest = round(times[-1] * 1e3, 2)
-    return Row(clients, round(seconds, 2), answered, refused, failed, rate, p50, p90, p99, longest, dict(statuses))
+    return {
+        "clients": clients,
+        "seconds": round(took, 2),
+        "answered": answered,
+        "refused": refused,
+        "failed": len(answers) - answered - refused,
+        "rate": round(answered / took, 1),
+        **{name: one and round(one * 1e3, 2) for name, one in zip(TIMES, shares, strict=True)},
+        "statuses": dict(statuses),
+    }
+
+
+def line(row: Row) -> str:
+    """Return the line of a load in the table."""
+    times = " ".join(f"{math.nan if row[name] is None else row[name]:8.2f}" for name in TIMES)
+    counts = f"{row['clients']:7} {row['answered']:9} {row['refused']:8} {row['failed']:7}"
+    return f"{counts} {row['rate']:9.1f} {times}"
+
+
+def measure(url: str, clients: list[int], seconds: float) -> list[Row]:
+    """Run every load, one after the other, and print its line of the table. Raises UnexpectedAnswer."""
+    inputs = next(iter(examples(url).values()))
+    print(COLUMNS)
+    load(url, inputs, 4, min(1.0, seconds))  # warm up
+    rows = []
+    for count in clients:
+        rows.append(load(url, inputs, count, seconds))
+        print(line(rows[-1]), flush=True)
+    return rows
 
 
 def own_service() -> contextlib.AbstractContextManager[str]:
     """Start the project's service, quiet, and stop it in the end."""
     package = next(Path("src").glob("*/model.py")).parent.name
     return started(["gpu_repo_runtime.serving", package], math.inf)
-
-
-async def measure(target: Target, clients: list[int], seconds: float) -> list[Row]:
-    """Run every load, one after the other, and print its line of the table."""
-    print(COLUMNS)
-    await target.load(4, min(1.0, seconds))  # warm up
-    rows = []
-    for count in clients:
-        rows.append(await target.load(count, seconds))
-        print(rows[-1], flush=True)
-    return rows
 
 
 def counts(text: str) -> list[int]:
@@ -153,35 +111,24 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--out", type=Path, default=Path("build/bench"))
     options = parser.parse_args()
-    options.url = options.url.rstrip("/")
     if min(options.clients) < 1 or not 0 < options.seconds < math.inf:
         parser.error("expected clients for example 1,4,16 and a number of seconds above 0")
-    if options.url and not re.fullmatch(r"http://[^/]+", options.url):
-        parser.error(f"--url {options.url}: expected an address such as http://localhost:8000")
-    try:
-        with contextlib.nullcontext(options.url) if options.url else own_service() as url:
-            rows = uvloop.run(measure(Target(url), options.clients, options.seconds))
-            status, about = ask(f"{url}/livez")
-    except UnexpectedAnswer as error:
-        sys.exit(f"bench: {error}")
-    if status != 200:
-        sys.exit(f"bench: GET {url}/livez: {status or 'no answer,'} {about}{hint(status)}")
-    # JSON has no NaN, which stands for the times of a load that got no answer.
-    shown = [{name: None if value != value else value for name, value in asdict(row).items()} for row in rows]
-    report = options.out / "bench.json"
     try:
         options.out.mkdir(parents=True, exist_ok=True)
-        report.write_text(json.dumps({"service": about, "rows": shown}, indent=1), encoding="utf-8")
-    except OSError as error:
-        sys.exit(f"bench: {options.out} cannot be written: {error}")
+        with contextlib.nullcontext(options.url.rstrip("/")) if options.url else own_service() as url:
+            rows = measure(url, options.clients, options.seconds)
+            _, about = ask(f"{url}/livez")
+        report = options.out / "bench.json"
+        report.write_text(json.dumps({"service": about, "rows": rows}, indent=1), encoding="utf-8")
+    except (UnexpectedAnswer, OSError) as error:
+        sys.exit(f"bench: {error}")
     print(f"bench: wrote {report}")
-    failed = Counter[int]()
-    for row in rows:
-        failed.update({status: count for status, count in row.statuses.items() if status not in (200, 503)})
+    statuses = sum((Counter(row["statuses"]) for row in rows), Counter[int]())
+    failed = [(status, count) for status, count in statuses.most_common() if status not in (200, 503)]
     if failed:
-        status = failed.most_common(1)[0][0]
+        status = failed[0][0]
         how = f"status {status}{hint(status)}" if status else "no answer"
-        sys.exit(f"bench: {failed.total()} requests failed, most of them with {how}")
+        sys.exit(f"bench: {sum(count for _, count in failed)} requests failed, most of them with {how}")
 
 
 if __name__ == "__main__":

@@ -19,9 +19,7 @@
 import importlib
 import inspect
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
-
-T = TypeVar("T")
+from typing import Any, Protocol
 
 
 class Model(Protocol):
@@ -46,9 +44,7 @@ def import_model(package: str) -> Model:
     module = importlib.import_module(f"{package}.model")
     if not callable(getattr(module, "Model", None)):
         raise ContractError(f"{module.__file__}: there is no class Model: write class Model with load and predict")
-    model: Model | None = ran(module.Model(), f"{module.__file__}: Model")
-    if model is None:
-        raise ContractError(f"{module.__file__}: Model() returned None: write class Model with load and predict")
+    model: Model = module.Model()
     return model
 
 
@@ -59,13 +55,3 @@ def refuse_async(function: Callable[..., Any], name: str) -> None:
         raise ContractError(f"{name} is async def, and nothing awaits it: write def")
     if inspect.isgeneratorfunction(called):
         raise ContractError(f"{name} has a yield, and nothing of it runs: write a function without")
-
-
-def ran(result: T, name: str) -> T:
-    """Return what a function of the owner returned. Raises ContractError where that is still to be run."""
-    if inspect.iscoroutine(result):
-        result.close()  # else Python warns that it was never awaited
-    if inspect.isawaitable(result) or inspect.isgenerator(result) or inspect.isasyncgen(result):
-        how = "return a list instead" if inspect.isgenerator(result) else "write def, not async def"
-        raise ContractError(f"{name} returned a {type(result).__name__}, which nothing runs: {how}")
-    return result

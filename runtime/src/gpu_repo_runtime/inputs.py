@@ -4,9 +4,8 @@ import base64
 import binascii
 from typing import Annotated, Any
 
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic_core import PydanticCustomError
 
 
 class InvalidInput(ValueError):
@@ -17,29 +16,10 @@ class InvalidInput(ValueError):
     """
 
 
-class _Base64:
-    """bytes in Python; in JSON a string in base64, or ``{"b64": "..."}`` as TensorFlow Serving writes it."""
-
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        from_json = core_schema.no_info_before_validator_function(_decoded, core_schema.bytes_schema())
-        return core_schema.json_or_python_schema(
-            json_schema=from_json,
-            python_schema=core_schema.no_info_before_validator_function(_from_table, core_schema.bytes_schema()),
-            serialization=core_schema.plain_serializer_function_ser_schema(
-                _encoded, return_schema=core_schema.str_schema(), when_used="json"
-            ),
-        )
-
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return {"type": "string", "format": "byte", "contentEncoding": "base64"}
-
-
-def _from_table(value: Any) -> Any:
-    """A text is base64 wherever it comes from, and never taken for the bytes of its characters."""
-    return _decoded(value) if isinstance(value, str) else value
-
-
-def _decoded(value: Any) -> bytes:
+def _decoded(value: Any) -> Any:
+    """Return bytes as they are. A text is base64, wherever it comes from, and never the bytes of its characters."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
     if isinstance(value, dict) and value.keys() == {"b64"}:
         value = value["b64"]
     if not isinstance(value, str):
@@ -54,4 +34,10 @@ def _encoded(value: bytes) -> str:
     return base64.b64encode(value).decode()
 
 
-Bytes = Annotated[bytes, _Base64()]
+# bytes in Python; in JSON a string in base64, or {"b64": "..."} as TensorFlow Serving writes it.
+Bytes = Annotated[
+    bytes,
+    BeforeValidator(_decoded),
+    PlainSerializer(_encoded, return_type=str, when_used="json"),
+    WithJsonSchema({"type": "string", "format": "byte", "contentEncoding": "base64"}),
+]

@@ -8,7 +8,6 @@ import json
 import re
 import sys
 from collections.abc import Callable, Sequence
-from copy import copy, deepcopy
 from functools import partial
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any
@@ -17,9 +16,9 @@ import pydantic_core
 from pydantic import BaseModel, ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError
 
-from .contract import ContractError, Model, ran, refuse_async
-from .owntypes import Annotations, names_in, only_bytes_field, sentence, shown, unrepeated
-from .tables import TableInput, answer_values
+from .contract import ContractError, Model, refuse_async
+from .owntypes import Annotations, is_class, names_in, only_bytes_field, sentence, shown, unrepeated
+from .tables import TableInput, answer_values, kind_of
 from .words import first_line, words_of
 
 if TYPE_CHECKING:
@@ -37,7 +36,9 @@ DEPRECATED = (
     "Write Input = str and a class Output(BaseModel) with the fields of an answer, "
     "and def predict(self, batch: list[Input]) -> list[Output]"
 )
-LENGTHS = "{file}: lengths(texts) is from version 0.2: write def size(self, one: Input) -> int"
+PARAMETERS = (
+    "write class Parameters(BaseModel) and def predict(self, batch: list[Input], parameters: Parameters), or neither"
+)
 
 
 class WrongAnswer(TypeError):
@@ -52,64 +53,53 @@ class Interface:
     """How ``model`` is called, and how its inputs and outputs are read, checked and written.
 
     ``deprecations`` are sentences for its owner; ``dated`` is true if the model does not define its output, as in
-    version 0.2. Raises ContractError.
+    version 0.2; ``no_parameters`` are the parameters of a request without. Raises ContractError.
     """
 
     def __init__(self, model: Model) -> None:
         self.model = model
         module = sys.modules.get(type(model).__module__)
-        self.file = getattr(module, "__file__", None) or type(model).__module__
+        names = vars(module) if module else {}
+        self.file = names.get("__file__") or type(model).__module__
         self._predict = self._method("predict", "predict(self, batch: list[Input]) -> list[Output]")
         self._method("load", "load(self, device: str) -> None")
-        self.deprecations: list[str] = []
         said = Annotations(self._predict, self.file)
-        names = vars(module) if module else {}
-        self.input = self._type("Input", names, said.batch)
-        self.output = self._type("Output", names, said.answers)
-        self.parameters = self._parameters(names, said)
-        self.table = TableInput(said.table, self.input, self.file) if said.table else None
-        if self.table and self.output is None:
+        one, output = names.get("Input", said.batch), names.get("Output", said.answers)
+        self.deprecations = [DEPRECATED.format(file=self.file)] if one is None or output is None else []
+        self.dated = output is None or (output is dict and not {"Input", "Output"} & names.keys())
+        kind = kind_of(said.table)
+        self.table = TableInput(kind, one, self.file) if kind else None
+        if self.table and output is None:
             raise ContractError(f"{self.file}: predict takes a table: write class Output(BaseModel) with its columns")
-        plain_dict = self.output is dict and not {"Input", "Output"} & names.keys()
-        self.dated = self.output is None or plain_dict
-        if self.input is None or self.output is None:
-            self.deprecations.append(DEPRECATED.format(file=self.file))
-        self.input = str if self.input is None else self.input
-        self.output = Answer if self.output in (None, dict) else self.output
+        self.input = str if one is None else one
+        self.output = Answer if output in (None, dict) else output
         size: Callable[[Any], int] | None = getattr(model, "size", None)
         self.size = size if callable(size) else None
         if self.size:
             refuse_async(self.size, f"{self.file}: Model.size")
-        if self.size is None and hasattr(model, "lengths"):
-            self.deprecations.append(LENGTHS.format(file=self.file))
-        self.inputs = self._adapter("Input", self.input)
-        self.outputs: TypeAdapter[list[Any]] = self._adapter("Output", self.output, many=True)
+        self._inputs, self.outputs = self._adapter("Input", self.input), self._adapter("Output", self.output)
+        self.inputs: TypeAdapter[Any] = TypeAdapter(self.input)
         self._hold: Callable[[Any], list[Any]] = partial(self.outputs.validator.validate_python, **BOTH_NAMES)
         self._write = self.outputs.serializer.to_json
-        self.outputs_are_objects = isinstance(self.output, type) and issubclass(self.output, BaseModel)
+        self.outputs_are_objects = is_class(self.output)
         self._names = frozenset(names_in(self.outputs.json_schema(mode="serialization")))
-        self._parameters_adapter = None if self.parameters is None else self._adapter("Parameters", self.parameters)
-        self.no_parameters = self._defaults()
         self.is_text = self.inputs.core_schema["type"] == "str"
         self.blob = only_bytes_field(self.input)
+        self.parameters: Any = names.get("Parameters", said.parameters)
+        fits = is_class(self.parameters) if said.arguments == 2 else self.parameters is None
+        if not fits:
+            raise ContractError(f"{self.file}: Parameters and predict do not fit together: {PARAMETERS}")
+        self.no_parameters = self._defaults() if self.parameters else None
 
     def examples(self) -> list[Any]:
-        """Return the model's examples as inputs. Raises ContractError where one is none."""
-        examples = []
-        given: Any = getattr(self.model, "examples", None)
-        if isinstance(given, str | bytes) or not hasattr(given, "__len__"):
-            what = "there are no Model.examples" if given is None else f"Model.examples is a {type(given).__name__}"
-            raise ContractError(f"{self.file}: {what}: write examples = (one input, another one)")
-        for index, example in enumerate(given):
-            try:
-                examples.append(self.inputs.validate_python(example))
-            except ValidationError as error:
-                raise ContractError(
-                    f"{self.file}: Model.examples[{index}] is not an Input: {sentence(error)}"
-                ) from None
-        if not examples:
-            raise ContractError(f"{self.file}: Model.examples is empty: give at least one real input")
-        return examples
+        """Return the model's examples as inputs. Raises ContractError for no examples, or one that is not an Input."""
+        try:
+            if found := self.held(getattr(self.model, "examples", ())):
+                return found
+            raise TypeError("there are none")
+        except TypeError as error:
+            how = "write examples = (one input, another one)"
+            raise ContractError(f"{self.file}: Model.examples: {error}; {how}") from None
 
     def as_asked(self, example: Any) -> Any:
         """Return an example as a request has it, with the aliases of its fields."""
@@ -118,73 +108,63 @@ class Interface:
     def held(self, inputs: Sequence[Any]) -> list[Any]:
         """Return what an owner's own code gives as inputs. Raises TypeError where one is not an ``Input``."""
         if isinstance(inputs, str | bytes):
-            raise TypeError(f"give a list of inputs, and not one {type(inputs).__name__}")
+            raise TypeError(f"expected a list of inputs, got one {type(inputs).__name__}")
         try:
-            return [self.inputs.validate_python(one) for one in inputs]
+            return self._inputs.validate_python(list(inputs))
         except ValidationError as error:
-            raise TypeError(f"what was given is not an Input of {self.file}: {sentence(error)}") from None
+            raise TypeError(f"not an Input: {sentence(error)}") from None
 
     def held_parameters(self, parameters: Any) -> Any:
         """Return what an owner's own code gives as parameters. Raises TypeError where they are not ``Parameters``."""
         if parameters is None:
             return None
-        if self._parameters_adapter is None:
+        if self.parameters is None:
             raise TypeError(f"{self.file} has no Parameters, and some were given")
         try:
-            return self._parameters_adapter.validate_python(parameters)
+            return self.parameters.model_validate(parameters)
         except ValidationError as error:
-            raise TypeError(f"what was given does not make Parameters of {self.file}: {sentence(error)}") from None
+            raise TypeError(f"not Parameters: {sentence(error)}") from None
 
-    def parameters_key(self, parameters: Any) -> str:
+    @staticmethod
+    def parameters_key(parameters: BaseModel | None) -> str:
         """Return parameters as a text that differs for values which compare equal, such as 1, 1.0 and True."""
-        try:
-            assert self._parameters_adapter
-            return self._parameters_adapter.dump_json(parameters, exclude_unset=True).decode()
-        except Exception:  # a field that JSON does not have
-            return repr(parameters)
+        if parameters is None:
+            return ""
+        return parameters.model_dump_json(exclude_unset=True, warnings=False, fallback=repr)
 
     def call(self, batch: list[Any], parameters: Any = None) -> list[Any]:
         """Call the model; ``parameters`` is an object of the owner's class. Raises WrongAnswer for no list of them.
 
         A model that takes tables is called with the inputs as a table.
         """
-        if self.table:
-            answer = ran(self._called(self.table.of_records(batch), parameters), f"{self.file}: predict")
-            return self.values_of(answer, len(batch))
-        answers = self._called([*batch], parameters)  # a model may empty or sort the list that it is given
-        if type(answers) is not list and not isinstance(ran(answers, f"{self.file}: predict"), list | tuple):
-            raise WrongAnswer(f"predict returned {_named(answers)}: return a list with one answer for each input")
-        if len(answers) != len(batch):
-            raise WrongAnswer(f"predict returned {len(answers)} answers for {len(batch)} inputs")
-        return answers if isinstance(answers, list) else list(answers)
+        # A copy of the list: a model may empty or sort it.
+        inputs = self.table.of_records(batch) if self.table else [*batch]
+        return self.values_of(self._called(inputs, parameters), len(batch))
 
     def call_table(self, table: "pa.Table", parameters: Any = None) -> Any:
         """Return what a model that takes tables returns for columns of pyarrow, one for each field of ``Input``."""
         assert self.table
-        return ran(self._called(self.table.of_arrow(table), parameters), f"{self.file}: predict")
+        return self._called(self.table.of_arrow(table), parameters)
 
     def values_of(self, answer: Any, rows: int) -> list[Any]:
-        """Return what a model that takes tables has returned, as one answer for each row. Raises WrongAnswer."""
-        try:
-            answers = answer_values(answer, rows, self.outputs_are_objects)
-        except (TypeError, ValueError) as error:
-            raise WrongAnswer(str(error)) from None
-        if len(answers) != rows:
-            raise WrongAnswer(f"predict returned {len(answers)} answers for {rows} inputs")
-        return answers
+        """Return what predict has returned, as a list with one answer for each input. Raises WrongAnswer."""
+        if self.table and not isinstance(answer, list | tuple):
+            try:
+                answer = answer_values(answer, rows, self.outputs_are_objects)
+            except (TypeError, ValueError) as error:
+                raise WrongAnswer(str(error)) from None
+        if not isinstance(answer, list | tuple):
+            raise WrongAnswer(f"predict returned {_named(answer)}: return a list with one answer for each input")
+        if len(answer) != rows:
+            raise WrongAnswer(f"predict returned {len(answer)} answers for {rows} inputs")
+        return answer if isinstance(answer, list) else list(answer)
 
-    def _called(self, batch: Any, parameters: Any) -> Any:
+    def _called(self, batch: Any, parameters: BaseModel | None) -> Any:
         if self.parameters is None:
             return self._predict(batch)
-        return self._predict(batch, self._own_copy(self.no_parameters if parameters is None else parameters))
-
-    @staticmethod
-    def _own_copy(parameters: Any) -> Any:
-        """Return what a call may change without another call seeing it: the next batch, or a half of this one."""
-        try:
-            return deepcopy(parameters)
-        except Exception:  # a field that holds a lock, or another thing that cannot be copied, is shared
-            return copy(parameters)
+        # A copy: what this call changes in them reaches no other one, such as the half of a batch that failed.
+        own: Any = self.no_parameters if parameters is None else parameters
+        return self._predict(batch, own.model_copy(deep=True))
 
     def checked(self, answers: Sequence[Any]) -> list[Any]:
         """Return the answers as outputs. Raises WrongAnswer for the first one that is none."""
@@ -192,10 +172,7 @@ class Interface:
             return self._hold(answers)
         except ValidationError as error:
             [first, *_] = error.errors(include_input=False, include_url=False, include_context=False)
-            index, *field = first["loc"]
-        assert isinstance(index, int)
-        what = f"{_named(answers[index])}{self._at(field)}, which is not an Output: {unrepeated(first)}"
-        raise WrongAnswer(f"predict returned {what}", index)
+        raise self._wrong(answers, first["loc"], unrepeated(first))
 
     def json(self, outputs: Sequence[Any]) -> bytes:
         """Return outputs in JSON, as the schema of ``Output`` promises them. Raises WrongAnswer.
@@ -207,15 +184,23 @@ class Interface:
         except Exception:  # pydantic's, or what a serializer of the owner raises
             raise self._unwritten(outputs) from None
         if b"null" in content and (place := self._null_at(outputs)):
-            index = int(place[0])
-            raise WrongAnswer(
-                f"predict returned {_named(outputs[index])}{self._at(place[1:])}, which is not an Output: "
-                "None or a number that is not finite, and its type has no null",
-                index,
-            )
+            raise self._wrong(outputs, place, "None or a number that is not finite, and its type has no null")
         return content
 
-    def _null_at(self, outputs: Sequence[Any]) -> tuple[int | str, ...]:
+    def plain(self, outputs: Sequence[Any], *, by_alias: bool = True) -> list[Any]:
+        """Return outputs as dicts, lists, texts and numbers, as JSON has them but for numbers that are not finite."""
+        try:
+            found = self.outputs.dump_python(list(outputs), mode="json", by_alias=by_alias, warnings="error")
+        except Exception:
+            raise self._unwritten(outputs) from None
+        assert isinstance(found, list)
+        return found
+
+    def answers(self, inputs: Sequence[Any], parameters: Any = None) -> list[Any]:
+        """Call the model with inputs as ``Model.examples`` has them, and return what JSON would say of its outputs."""
+        return self.plain(self.checked(self.call(self.held(inputs), parameters)))
+
+    def _null_at(self, outputs: Sequence[Any]) -> Sequence[int | str]:
         """Return the place of the first null that the types do not have, () where there is none.
 
         JSON has null for a number that is not finite, and for None where pydantic did not look.
@@ -227,33 +212,22 @@ class Interface:
             return next((one["loc"] for one in faults if one["input"] is None and one["type"].endswith("_type")), ())
         return ()
 
-    def plain(self, outputs: Sequence[Any], *, by_alias: bool = True) -> list[Any]:
-        """Return outputs as dicts, lists, texts and numbers, as JSON has them but for numbers that are not finite."""
-        try:
-            found = self.outputs.dump_python(list(outputs), mode="json", by_alias=by_alias, warnings="error")
-        except Exception:
-            raise self._unwritten(outputs) from None
-        assert isinstance(found, list)
-        return found
-
-    def _at(self, place: Sequence[Any]) -> str:
-        # The key of a dict may be a word of the client's.
-        known = ("*" if isinstance(part, str) and part not in self._names else str(part) for part in place)
-        return f" at {'.'.join(known)}" if place else ""
-
     def _unwritten(self, outputs: Sequence[Any]) -> WrongAnswer:
+        """Return the fault of the first output that cannot be written."""
         for index, output in enumerate(outputs):
             try:
                 self._write([output], by_alias=True, warnings="error")
             except Exception as error:
-                what = f"{_named(output)}, which is not an Output: {_unlike(error)}"
-                return WrongAnswer(f"predict returned {what}", index)
+                return self._wrong(outputs, [index], _unlike(error))
         return WrongAnswer("predict returned answers that cannot be written twice alike")
 
-    def answers(self, inputs: Sequence[Any], parameters: Any = None) -> list[Any]:
-        """Call the model with inputs as ``Model.examples`` has them, and return what JSON would say of its outputs."""
-        batch = [self.inputs.validate_python(one) for one in inputs]
-        return self.plain(self.checked(self.call(batch, parameters)))
+    def _wrong(self, answers: Sequence[Any], place: Sequence[int | str], reason: str) -> WrongAnswer:
+        """Return a fault of an answer; its place is the index of the answer, then fields, and keys of dicts."""
+        index, *inside = int(place[0]), *place[1:]
+        # The key of a dict may be a word of the client's.
+        known = ("*" if isinstance(part, str) and part not in self._names else str(part) for part in inside)
+        what = _named(answers[index]) + (f" at {'.'.join(known)}" if inside else "")
+        return WrongAnswer(f"predict returned {what}, which is not an Output: {reason}", index)
 
     def _method(self, name: str, what_to_write: str) -> Callable[..., Any]:
         found: Any = getattr(self.model, name, None)
@@ -263,34 +237,11 @@ class Interface:
         method: Callable[..., Any] = found
         return method
 
-    def _type(self, name: str, names: dict[str, Any], said: Any) -> Any:
-        named = names.get(name)
-        if named is not None and said not in (None, Any) and named != said:
-            raise ContractError(
-                f"{self.file}: {name} is {shown(named)}, but predict says list[{shown(said)}]: say the same in both"
-            )
-        return said if named is None else named
-
-    def _parameters(self, names: dict[str, Any], said: Annotations) -> Any:
-        named, annotated = names.get("Parameters"), said.parameters
-        if said.arguments == 1:
-            if named is not None:
-                raise ContractError(
-                    f"{self.file}: there is a class Parameters, but predict does not take them: "
-                    "write def predict(self, batch: list[Input], parameters: Parameters)"
-                )
-            return None
-        if named is None and annotated is None:
-            raise ContractError(
-                f"{self.file}: predict takes a second argument and nothing says what it is: write "
-                "class Parameters(BaseModel) and def predict(self, batch: list[Input], parameters: Parameters)"
-            )
-        return annotated if named is None else named
-
-    def _adapter(self, name: str, type_: Any, *, many: bool = False) -> TypeAdapter[Any]:
+    def _adapter(self, name: str, type_: Any) -> TypeAdapter[list[Any]]:
+        """Return what reads and writes lists of a type. Raises ContractError for a type that JSON does not have."""
         listed: Any = GenericAlias(list, (type_,))
         try:
-            adapter = TypeAdapter(listed, config=ANYTHING) if many else TypeAdapter(type_)
+            adapter: TypeAdapter[list[Any]] = TypeAdapter(listed, config=ANYTHING)
             schema = TypeAdapter(type_).json_schema(mode="serialization" if name == "Output" else "validation")
         except (PydanticSchemaGenerationError, PydanticUserError, pydantic_core.SchemaError) as error:
             raise ContractError(
@@ -305,10 +256,9 @@ class Interface:
         return adapter
 
     def _defaults(self) -> Any:
-        if self._parameters_adapter is None:
-            return None
+        self._adapter("Parameters", self.parameters)
         try:
-            return self._parameters_adapter.validate_python({})
+            return self.parameters()
         except ValidationError as error:
             raise ContractError(
                 f"{self.file}: Parameters needs a default for each field, for requests without: {sentence(error)}"

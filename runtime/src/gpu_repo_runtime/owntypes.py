@@ -9,11 +9,13 @@ from typing import Any
 from pydantic import AliasChoices, BaseModel, ValidationError
 
 from .contract import ContractError
-from .tables import kind_of
 
 
 class Annotations:
-    """What ``predict`` says of itself; ``arguments`` is 1, or 2 with parameters, ``table`` a type of table, or None."""
+    """What ``predict`` says of itself; ``arguments`` is 1, or 2 with parameters.
+
+    ``table`` is what it says of its batch, ``batch`` and ``answers`` are the types of items, if these are lists.
+    """
 
     def __init__(self, predict: Callable[..., Any], file: str) -> None:
         taken = [
@@ -32,8 +34,8 @@ class Annotations:
             hints = typing.get_type_hints(inspect.unwrap(predict), include_extras=True)
         except Exception:  # names that exist only for a type checker
             hints = {}
-        self.table = kind_of(hints.get(taken[0]))
-        self.batch, self.answers = _item(hints.get(taken[0])), _item(hints.get("return"))
+        self.table = hints.get(taken[0])
+        self.batch, self.answers = _item(self.table), _item(hints.get("return"))
         self.parameters = hints.get(taken[1]) if self.arguments == 2 else None
 
 
@@ -44,9 +46,14 @@ def _item(hint: Any) -> Any:
     return None
 
 
+def is_class(type_: Any, base: Any = BaseModel) -> bool:
+    """Tell whether a type is a class of a kind, a pydantic model."""
+    return isinstance(type_, type) and issubclass(type_, base)
+
+
 def only_bytes_field(type_: Any) -> str | None:
     """Return the one field of bytes of a pydantic model whose other fields all have defaults."""
-    if not (isinstance(type_, type) and issubclass(type_, BaseModel)):
+    if not is_class(type_):
         return None
     fields = type_.model_fields
     found = [name for name, field in fields.items() if field.annotation is bytes]

@@ -13,30 +13,30 @@ import datetime
 import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel
-
 from .contract import ContractError
+from .owntypes import is_class
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-# The types of columns, and the dtypes that NumPy has for them; `object` holds texts and lists as Python has them.
-DTYPES = {float: "float64", int: "int64", bool: "bool", datetime.datetime: "datetime64[us]"}
-OBJECTS = (str, bytes, datetime.date)
-# What pandas has for whole numbers and booleans of which some may be missing.
-WITH_NULLS = {int: "Int64", bool: "boolean"}
-
-
-class Kind(Enum):
-    """The three types of a table."""
-
-    PANDAS = "pandas.DataFrame"
-    ARROW = "pyarrow.Table"
-    NUMPY = "dict[str, numpy.ndarray]"
+# The three types of a table.
+PANDAS, ARROW, NUMPY = "pandas.DataFrame", "pyarrow.Table", "dict[str, numpy.ndarray]"
+# The types of columns: NumPy's dtype, where `object` has values as Python has them, and the type of pyarrow.
+TYPES = {
+    float: ("float64", "float64"),
+    int: ("int64", "int64"),
+    bool: ("bool", "bool"),
+    datetime.datetime: ("datetime64[us]", "timestamp[us]"),
+    datetime.date: ("object", "date32"),
+    str: ("object", "string"),
+    bytes: ("object", "binary"),
+}
+# pandas' own dtypes: of texts, and of whole numbers and booleans of which some may be missing.
+TEXT, NULLABLE = "str", {int: "Int64", bool: "boolean"}
+OWN = {TEXT, *NULLABLE.values()}
 
 
 @dataclass(frozen=True)
@@ -49,72 +49,65 @@ class Column:
     many: bool = False
 
 
-def kind_of(annotation: Any) -> Kind | None:
+def kind_of(annotation: Any) -> str | None:
     """Return the type of table that an annotation names, None for any other type. Imports nothing."""
     if typing.get_origin(annotation) is dict:
         key, item = typing.get_args(annotation)
-        item = typing.get_origin(item) or item
-        return Kind.NUMPY if key is str and _is_called(item, "numpy", "ndarray") else None
-    if _is_called(annotation, "pandas", "DataFrame"):
-        return Kind.PANDAS
-    return Kind.ARROW if _is_called(annotation, "pyarrow", "Table") else None
+        return NUMPY if key is str and _name_of(typing.get_origin(item) or item) == "numpy.ndarray" else None
+    return next((kind for kind in (PANDAS, ARROW) if kind == _name_of(annotation)), None)
 
 
-def _is_called(found: Any, package: str, name: str) -> bool:
-    return getattr(found, "__module__", "").partition(".")[0] == package and getattr(found, "__name__", "") == name
+def _name_of(found: Any) -> str:
+    return f"{getattr(found, '__module__', '').partition('.')[0]}.{getattr(found, '__name__', '')}"
 
 
 class TableInput:
     """Makes the tables that ``predict`` takes. Raises ContractError when a field of ``Input`` is not a column."""
 
-    def __init__(self, kind: Kind, input_type: Any, file: str) -> None:
-        if not (isinstance(input_type, type) and issubclass(input_type, BaseModel)):
+    def __init__(self, kind: str, input_type: Any, file: str) -> None:
+        if not is_class(input_type):
             raise ContractError(
-                f"{file}: predict takes a {kind.value}: write class Input(BaseModel) with a field for each column"
+                f"{file}: predict takes a {kind}: write class Input(BaseModel) with a field for each column"
             )
         self.kind = kind
-        self.columns = tuple(
-            _column(name, field.annotation, kind, file) for name, field in input_type.model_fields.items()
-        )
+        self.columns = tuple(_column(name, field.annotation, file) for name, field in input_type.model_fields.items())
+        self._dtypes = {one.name: _dtype(one, kind) for one in self.columns}
 
     def of_records(self, records: Sequence[Any]) -> Any:
         """Return objects of ``Input`` as a table."""
-        return self._made({one.name: [getattr(record, one.name) for record in records] for one in self.columns})
+        values = {one.name: [getattr(record, one.name) for record in records] for one in self.columns}
+        if self.kind != ARROW:
+            return self._of_columns(values)
+        import pyarrow as pa
+
+        return pa.table({one.name: pa.array(values[one.name], arrow_type(one)) for one in self.columns})
 
     def of_arrow(self, table: "pa.Table") -> Any:
         """Return a table whose columns are the fields of ``Input``, in types that hold their values."""
-        if self.kind is Kind.ARROW:
+        if self.kind == ARROW:
             return table
-        return self._made({one.name: _from_arrow(table[one.name], one) for one in self.columns})
+        return self._of_columns({name: _from_arrow(table[name], dtype) for name, dtype in self._dtypes.items()})
 
-    def _made(self, values: dict[str, Any]) -> Any:
-        if self.kind is Kind.ARROW:
-            import pyarrow as pa
-
-            return pa.table({one.name: pa.array(values[one.name], arrow_type(one)) for one in self.columns})
-        if self.kind is Kind.NUMPY:
-            return {one.name: _numpy(values[one.name], one) for one in self.columns}
+    def _of_columns(self, values: dict[str, Any]) -> Any:
+        arrays = {name: _array(values[name], dtype) for name, dtype in self._dtypes.items()}
+        if self.kind == NUMPY:
+            return arrays
         import pandas as pd
 
-        return pd.DataFrame({one.name: _pandas(values[one.name], one) for one in self.columns}, copy=False)
+        return pd.DataFrame(arrays, copy=False)
 
 
-def _column(name: str, annotation: Any, kind: Kind, file: str) -> Column:
+def _column(name: str, annotation: Any, file: str) -> Column:
     bare, optional = bare_type(annotation)
     many = typing.get_origin(bare) is list
     item = bare_type(typing.get_args(bare)[0])[0] if many else bare
     if typing.get_origin(item) is typing.Literal:
         kinds = {type(value) for value in typing.get_args(item)}
         item = kinds.pop() if len(kinds) == 1 else item
-    if item not in DTYPES and item not in OBJECTS:
+    if item not in TYPES:
         raise ContractError(
             f"{file}: Input.{name} is {annotation}, which is not a column of a table: expected float, int, bool, str, "
             "bytes, date, datetime or a list of them; write def predict(self, batch: list[Input]) for other types"
-        )
-    if kind is Kind.NUMPY and optional and not many and item in WITH_NULLS:
-        raise ContractError(
-            f"{file}: Input.{name} may be None, and a NumPy array of {item.__name__} has no null: write float | None, "
-            "or take a pandas.DataFrame"
         )
     return Column(name, item, optional, many)
 
@@ -134,42 +127,38 @@ def arrow_type(column: Column) -> "pa.DataType":
     """Return the type of pyarrow for a column."""
     import pyarrow as pa
 
-    form = {
-        float: pa.float64(),
-        int: pa.int64(),
-        bool: pa.bool_(),
-        str: pa.string(),
-        bytes: pa.binary(),
-        datetime.date: pa.date32(),
-        datetime.datetime: pa.timestamp("us"),
-    }[column.type]
+    form = pa.type_for_alias(TYPES[column.type][1])
     return pa.list_(form) if column.many else form
 
 
-def _from_arrow(values: Any, column: Column) -> Any:
+def _dtype(column: Column, kind: str) -> str:
+    if column.many or (column.optional and column.type in NULLABLE and kind == NUMPY):
+        return "object"
+    if kind == PANDAS and column.type is str:
+        import pandas as pd
+
+        return TEXT if int(pd.__version__.partition(".")[0]) >= 3 else "object"
+    return NULLABLE[column.type] if column.optional and column.type in NULLABLE else TYPES[column.type][0]
+
+
+def _from_arrow(values: Any, dtype: str) -> Any:
     """Return a column of pyarrow as NumPy has it without a copy, or else as a list."""
-    is_plain = column.type in DTYPES and not column.many and not (column.type in WITH_NULLS and values.null_count)
-    return values.to_numpy() if is_plain else values.to_pylist()
+    is_list = dtype in ("object", TEXT) or (dtype in OWN and values.null_count)
+    return values.to_pylist() if is_list else values.to_numpy()
 
 
-def _numpy(values: Any, column: Column) -> Any:
+def _array(values: Any, dtype: str) -> Any:
     import numpy as np
 
-    if column.type in DTYPES and not column.many:
-        return np.asarray(values, DTYPES[column.type])
+    if dtype in OWN:
+        import pandas as pd
+
+        return pd.array(values, dtype=dtype)
+    if dtype != "object":
+        return np.asarray(values, dtype)
     found = np.empty(len(values), object)
     found[:] = values
     return found
-
-
-def _pandas(values: Any, column: Column) -> Any:
-    import pandas as pd
-
-    if column.optional and column.type in WITH_NULLS and not column.many:
-        return pd.array(values, dtype=WITH_NULLS[column.type])
-    if column.type is str and not column.many:
-        return pd.array(values, dtype="str") if pd.__version__ >= "3" else _numpy(values, column)
-    return _numpy(values, column)
 
 
 def answer_columns(answer: Any, rows: int) -> dict[str, Any]:
@@ -177,25 +166,21 @@ def answer_columns(answer: Any, rows: int) -> dict[str, Any]:
 
     Raises TypeError when it is not a table, ValueError when it has not one row for each of the ``rows`` inputs.
     """
-    if _is_called(type(answer), "pyarrow", "Table"):
+    if _name_of(type(answer)) == ARROW:
         columns = dict(zip(answer.column_names, answer.columns, strict=True))
-    elif _is_called(type(answer), "pandas", "DataFrame"):
-        columns = {name: _unwrapped(answer[name]) for name in answer.columns}
-    elif isinstance(answer, dict):
-        columns = {name: _unwrapped(values) for name, values in answer.items()}
+    elif isinstance(answer, dict) or _name_of(type(answer)) == PANDAS:
+        columns = {name: _unwrapped(answer[name]) for name in answer}
     else:
         raise TypeError(f"predict returned {type(answer).__name__}, no table like DataFrame({{'price': prices}})")
     for name, values in columns.items():
-        if not hasattr(values, "__len__"):
-            raise TypeError(f"predict returned {type(values).__name__} in column {name!r}: expected an array")
-        if len(values) != rows:
-            raise ValueError(f"predict returned {len(values)} values in column {name!r} for {rows} inputs")
+        if isinstance(values, str | bytes) or not hasattr(values, "__len__") or len(values) != rows:
+            raise ValueError(f"predict returned column {name!r} without {rows} values, one for each input")
     return columns
 
 
 def _unwrapped(values: Any) -> Any:
     """Return a Series as an array. Raises ValueError for rows in another order, as a concat of groups leaves them."""
-    if not _is_called(type(values), "pandas", "Series"):
+    if _name_of(type(values)) != "pandas.Series":
         return values
     if not values.index.is_monotonic_increasing and set(values.index) == set(range(len(values))):
         raise ValueError("predict returned the rows in another order: end it with .sort_index()")
@@ -204,12 +189,10 @@ def _unwrapped(values: Any) -> Any:
 
 
 def answer_values(answer: Any, rows: int, of_objects: bool) -> list[Any]:
-    """Return what a model has returned as a value for each row: a dict of the columns if Output is ``of_objects``.
+    """Return the values of a table or a column, one for each row: dicts of columns if Output is ``of_objects``.
 
-    A list is returned as it is. Raises as answer_columns does.
+    Raises as answer_columns does.
     """
-    if isinstance(answer, list | tuple):
-        return list(answer)
     if not of_objects and hasattr(answer, "tolist"):
         return to_python(_unwrapped(answer))
     columns = {name: to_python(values) for name, values in answer_columns(answer, rows).items()}
@@ -219,11 +202,9 @@ def answer_values(answer: Any, rows: int, of_objects: bool) -> list[Any]:
 
 
 def to_python(values: Any) -> list[Any]:
-    """Return a column as a list, with None for what pandas or pyarrow has no value for; NaN stays NaN in numbers."""
+    """Return a column as a list, with None for what pandas or pyarrow has no value for; NaN of NumPy stays NaN."""
     convert: Callable[[], list[Any]] | None = getattr(values, "to_pylist", None) or getattr(values, "tolist", None)
     found = convert() if convert else list(values)
     if not hasattr(values, "isna"):
         return found
-    is_number = getattr(values.dtype, "kind", "") == "f"
-    pairs = zip(found, values.isna(), strict=True)
-    return [None if is_missing and not (is_number and isinstance(one, float)) else one for one, is_missing in pairs]
+    return [None if is_missing else one for one, is_missing in zip(found, values.isna(), strict=True)]

@@ -11,8 +11,9 @@ import pyarrow as pa
 from pyarrow import types
 from pydantic_core import to_jsonable_python
 
+from ..owntypes import is_class
 from ..tables import bare_type
-from .columns import PYTHON_TYPES, UNFIT, exact, is_class
+from .columns import PYTHON_TYPES, UNFIT, exact
 from .exits import BadConfiguration
 from .ordering import Sorted
 

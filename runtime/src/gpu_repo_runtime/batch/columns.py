@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
-from pydantic import BaseModel
 
 from .exits import BadInput
 
@@ -105,11 +104,6 @@ class Columns:
                 raise error(f"{where}: no column {one!r}; there are {listed(there)}{hint}")
             if (times := list(there).count(one)) > 1:
                 raise error(f"{where}: {times} columns {one!r}: which one is meant?")
-
-
-def is_class(found: Any, base: Any = BaseModel) -> bool:
-    """Tell whether something is a class of pydantic, or of another base."""
-    return isinstance(found, type) and issubclass(found, base)
 
 
 def listed(names: Collection[str]) -> str:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any
 
 from .. import device, weights
-from ..contract import ContractError, ran
+from ..contract import ContractError
 from ..interface import Interface
 from ..words import words_of
 from .calling import Caller
@@ -123,8 +123,8 @@ def import_model(package: str) -> Interface:
 def load_model(model: Any, device_name: str) -> None:
     """Load the owner's model. Raises BadConfiguration when its code cannot do it."""
     try:
-        ran(weights.load(model, device_name), "Model.load")
-    except (ContractError, weights.WeightsError) as error:
+        weights.load(model, device_name)
+    except weights.WeightsError as error:
         raise BadConfiguration(str(error)) from None
     except (SystemExit, KeyboardInterrupt) as ended:
         raise BadConfiguration(f"the model ends the process while it loads: {one_line(ended)}") from ended

@@ -4,15 +4,14 @@ import contextlib
 import sys
 import time
 from argparse import Namespace
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from .. import device
-from ..profilers import Measured, peak, report, table, traced
+from ..profiling import Measured, rate_and_memory, table, traced
 from .calling import Caller
 from .columns import Columns
 from .exits import DONE, BadInput
@@ -49,17 +48,17 @@ def profile_job(options: Namespace) -> int:
     predictor = Predictor(caller, chosen, None, RESERVED)
     sizes = options.batch_sizes or [predictor.usual * part // 8 for part in (1, 4, 8, 16, 32)]
     _predict(predictor, rows)
-    kinds, operators = traced(lambda: _predict(predictor, rows), chosen, folder)
+    operators = traced(lambda: _predict(predictor, rows), chosen, folder)
     begin = time.perf_counter()
     outcomes = _predict(predictor, rows)
-    whole = time.perf_counter() - begin
+    seconds["prediction"] = time.perf_counter() - begin
     begin = time.perf_counter()
     for outcome in outcomes:
         (folder / "sample.parquet").write_bytes(as_bytes(outcome.table()))
-    seconds |= kinds | {"output": time.perf_counter() - begin}
-    seconds["Python"] = max(0.0, whole - sum(kinds.values()))
+    seconds["output"] = time.perf_counter() - begin
     measured = [_measure(caller, chosen, size, _enough(rows, size, columns)) for size in sizes]
-    (folder / "profile.json").write_bytes(to_json(report(measured, chosen, seconds)))
+    numbers = {"device": chosen, "batches": [asdict(one) for one in measured], "seconds": seconds}
+    (folder / "profile.json").write_bytes(to_json(numbers))
     with contextlib.suppress(BrokenPipeError):
         _print(seconds, table(measured, chosen), operators, sum(len(part.order) for part in rows))
         sys.stdout.flush()
@@ -80,11 +79,9 @@ def _predict(predictor: Predictor, rows: list[Sorted]) -> list[Any]:
 
 def _measure(caller: Caller, chosen: str, size: int, rows: list[Sorted]) -> Measured:
     predictor = Predictor(caller, chosen, size, RESERVED)
-    device.reset_peak(chosen)
-    begin = time.perf_counter()
-    _predict(predictor, rows)
-    rate = sum(len(part.order) for part in rows) / (time.perf_counter() - begin)
-    return Measured(predictor.batch_size.smallest, rate, peak(chosen))
+    count = sum(len(part.order) for part in rows)
+    rate, memory = rate_and_memory(lambda: _predict(predictor, rows), count, chosen)
+    return Measured(predictor.batch_size.smallest, rate, memory)
 
 
 def _enough(rows: list[Sorted], size: int, columns: Columns) -> list[Sorted]:
@@ -99,6 +96,6 @@ def _print(seconds: dict[str, float], sizes: str, operators: str, count: int) ->
     total = sum(seconds.values())
     print(f"{count:,} rows\n\nwhere the time goes")
     for name, value in seconds.items():
-        print(f"  {name:8} {value:8.3f} s {value / total:6.1%}")
+        print(f"  {name:10} {value:8.3f} s {value / total:6.1%}")
     print(f"\n{sizes}")
     print(f"\n{operators}")

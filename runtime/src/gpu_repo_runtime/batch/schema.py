@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 from pydantic import BaseModel, RootModel
 
 from ..interface import Interface
-from ..owntypes import read_name, shown
-from .columns import Columns, Field, common_field, is_class, is_utf8, json_field, listed, text_field
+from ..owntypes import is_class, read_name, shown
+from .columns import Columns, Field, common_field, is_utf8, json_field, listed, text_field
 from .csvfile import DELIMITERS, CsvReader
 from .exits import BadConfiguration
 from .parts import LINE_COLUMN, READERS, InputFile, Limits

@@ -7,7 +7,6 @@ is installed counts.
 
 import importlib
 import importlib.util
-import pkgutil
 import platform
 import re
 import sys
@@ -31,10 +30,8 @@ __all__ = (
     "reported",
     "reset_peak",
 )
-# Where several are there these count first: others come along with packages that can use them.
-_FIRST = ("torch", "tensorflow")
-_MODULES = {module.name for module in pkgutil.iter_modules(__path__) if module.name.startswith("with_")}
-FRAMEWORKS = (*_FIRST, *sorted({name.removeprefix("with_") for name in _MODULES} - {*_FIRST, "cupy"}))
+# If several are installed, the first one counts: the others come along with packages that can use them.
+FRAMEWORKS = ("torch", "tensorflow", "jax")
 
 
 class DeviceError(RuntimeError):
@@ -62,8 +59,9 @@ def imported() -> tuple[str, ...]:
     return tuple(name for name in FRAMEWORKS if name in sys.modules)
 
 
-def module_of(name: str) -> Any:
-    """Return the module with_NAME of a framework, that of CuPy for "plain"."""
+def _module() -> Any:
+    """Return the module with_NAME of the framework, that of CuPy for "plain"."""
+    name = framework()
     return importlib.import_module(f".with_{'cupy' if name == 'plain' else name}", __name__)
 
 
@@ -74,7 +72,7 @@ def choose(requested: str = "auto") -> str:
     """
     if requested not in ("auto", "cuda", "cpu"):
         raise ValueError(f"device {requested!r} is unknown: take auto, cuda or cpu")
-    missing = "" if requested == "cpu" else module_of(framework()).why_no_gpu()
+    missing = "" if requested == "cpu" else _module().why_no_gpu()
     if requested == "cuda" and missing:
         raise DeviceError(
             f"no GPU can be used: {missing}; 'gpu-smoke --require gpu' in the image (from outside: "
@@ -87,7 +85,7 @@ def reason(device: str) -> str:
     """Say in a few words why `device` ("cuda" or "cpu") is used."""
     if device != "cpu":
         return f"{device}: {describe(device)['name']}"
-    missing = module_of(framework()).why_no_gpu()
+    missing = _module().why_no_gpu()
     return f"cpu: {missing}" if missing else "cpu: requested"
 
 
@@ -95,7 +93,7 @@ def describe(device: str) -> dict[str, str]:
     """Return "device", "name", "driver" and "cuda" (both "" on the CPU)."""
     if device == "cpu":
         return {"device": "cpu", "name": platform.processor() or platform.machine(), "driver": "", "cuda": ""}
-    name, cuda = module_of(framework()).name_and_cuda()
+    name, cuda = _module().name_and_cuda()
     return {"device": device, "name": name, "driver": _driver_version(), "cuda": cuda}
 
 
@@ -111,7 +109,7 @@ def _driver_version() -> str:
 
 def memory(device: str) -> Memory | None:
     """Return the memory of the GPU in bytes, None on the CPU."""
-    return None if device == "cpu" else Memory(*module_of(framework()).memory())
+    return None if device == "cpu" else Memory(*_module().memory())
 
 
 def reset_peak(device: str) -> None:
@@ -126,6 +124,6 @@ def release(device: str) -> None:
 
 def _ask(name: str, device: str) -> None:
     """Call a function of the framework's module, if it has it."""
-    function = None if device == "cpu" else getattr(module_of(framework()), name, None)
+    function = None if device == "cpu" else getattr(_module(), name, None)
     if function:
         function()

@@ -44,8 +44,3 @@ def reset_peak() -> None:
 
 def release() -> None:
     _cupy().get_default_memory_pool().free_all_blocks()
-
-
-def places(part: Any) -> set[str]:
-    """Return nothing: an array of NumPy may well belong on the CPU."""
-    return set()

@@ -3,7 +3,6 @@
 import os
 import re
 from importlib.metadata import entry_points
-from typing import Any
 
 import jax
 
@@ -36,10 +35,3 @@ def memory() -> tuple[int, int, int, int]:
     known = jax.devices("cuda")[0].memory_stats() or {}
     used, total = known.get("bytes_in_use", 0), known.get("bytes_limit", 0)
     return used, max(0, total - used), total, known.get("peak_bytes_in_use", used)
-
-
-def places(part: Any) -> set[str]:
-    """Return the kinds of devices that an array is on, none for anything else."""
-    if not isinstance(part, jax.Array):
-        return set()
-    return {"cpu" if device.platform == "cpu" else "gpu" for device in part.devices()}

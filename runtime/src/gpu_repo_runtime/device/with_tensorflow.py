@@ -2,7 +2,6 @@
 
 import contextlib
 import ctypes
-from typing import Any
 
 import tensorflow as tf
 
@@ -39,10 +38,3 @@ def memory() -> tuple[int, int, int, int]:
 
 def reset_peak() -> None:
     tf.config.experimental.reset_memory_stats("GPU:0")
-
-
-def places(part: Any) -> set[str]:
-    """Return the kinds of devices that a module's variables are on, none for anything else."""
-    if not isinstance(part, tf.Module):
-        return set()
-    return {"cpu" if "CPU" in str(variable.device) else "gpu" for variable in part.variables}

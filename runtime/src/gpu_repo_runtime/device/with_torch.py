@@ -1,7 +1,5 @@
 """The device (PyTorch)."""
 
-from typing import Any
-
 import torch
 
 
@@ -32,10 +30,3 @@ def reset_peak() -> None:
 
 def release() -> None:
     torch.cuda.empty_cache()
-
-
-def places(part: Any) -> set[str]:
-    """Return the kinds of devices that a network's or a tensor's numbers are on, none for anything else."""
-    if isinstance(part, torch.nn.Module):
-        return {tensor.device.type for tensor in (*part.parameters(), *part.buffers())}
-    return {part.device.type} if isinstance(part, torch.Tensor) else set()

@@ -17,7 +17,7 @@ from fastapi_offline import FastAPIOffline
 from prometheus_client.exposition import choose_encoder
 from starlette.exceptions import HTTPException
 
-from ..contract import Model, ran, refuse_async
+from ..contract import Model, refuse_async
 from ..inputs import InvalidInput
 from .auth import OPEN, is_bearer_token
 from .errors import ServiceError, StartRefused, invalid_request
@@ -165,7 +165,7 @@ def _extend(app: FastAPI, service: Service, hook: Extend) -> None:
     """Call the owner's ``extend``. Raises StartRefused for what would have no effect."""
     ours = _operations(app)
     refuse_async(hook, IN)
-    if ran(hook(app, service), IN) not in (None, app):
+    if hook(app, service) not in (None, app):
         raise StartRefused(f"{IN}: its return value is not used: change the app that it is given")
     if app.router.dependencies:
         raise StartRefused(

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from starlette.types import Receive
 
 from .. import device
-from ..contract import Model, ran, refuse_async
+from ..contract import Model, refuse_async
 from ..interface import Interface, WrongAnswer
 from . import startup
 from .batch_planning import Call
@@ -126,7 +126,7 @@ class Service:
 
         def call(_: list[Any]) -> list[Any]:
             try:
-                return [(ran(function(*arguments), "the function given to service.run"), None)]
+                return [(function(*arguments), None)]
             except Exception as error:
                 if device.is_device_lost(error):
                     raise

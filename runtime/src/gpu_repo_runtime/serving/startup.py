@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 from .. import device, weights
-from ..contract import ran
 from ..device import Memory, placement
 from ..interface import Interface, WrongAnswer
 from ..weights import Lock
@@ -82,7 +81,7 @@ def _load(model: Any, name: str, gauge: Gauge) -> int:
     """Load the model; returns the bytes that this process held on the device before."""
     memory = gauge.memory()
     try:
-        ran(weights.load(model, name), "Model.load")
+        weights.load(model, name)
     except weights.WeightsError as error:
         raise StartRefused(str(error)) from error
     except Exception as error:
