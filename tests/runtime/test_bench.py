@@ -16,7 +16,7 @@ from tests.runtime.services import RUNTIME
     ("options", "code", "words"),
     [
         (["--url", "http://127.0.0.1:9"], 1, "Connection refused"),
-        (["--url", "localhost:8000"], 1, "unknown url type"),
+        (["--url", "localhost"], 1, "unknown url type"),
         (["--seconds", "0"], 2, "a number of seconds above 0"),
     ],
 )

@@ -34,8 +34,8 @@ def authorization() -> dict[str, str]:
 def ask(url: str, body: Any = None) -> tuple[int, Any]:
     """Return the status and the JSON of an answer; without an answer the status is 0, and the reason a text."""
     headers = {"content-type": "application/json", **authorization()}
-    request = urllib.request.Request(url, json.dumps(body).encode() if body else None, headers)
     try:
+        request = urllib.request.Request(url, json.dumps(body).encode() if body else None, headers)
         with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
