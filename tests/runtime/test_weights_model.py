@@ -116,6 +116,8 @@ def test_some_are_in_git_and_others_in_the_cache(owner: Make, tmp_path: Path) ->
     with (tmp_path / "owner/weights.toml").open("a") as file:
         file.write('[more]\nsource = "more"\n')
     assert cli.main(["lock"]) == 0
+    (tmp_path / "owner/weights/more").mkdir()  # left over: not its source
+    assert cli.main(["fetch"]) == 0
     assert testing.loaded(type(model_of(package)), "cpu").label == "first"
     (tmp_path / "owner/weights/words/label.txt").write_text("later")
     with pytest.raises(weights.WeightsError, match=r"label\.txt was changed: run scripts/weights lock"):

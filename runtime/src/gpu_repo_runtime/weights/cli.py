@@ -39,7 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="")
     for action in (lock, fetch, verify):
         command = commands.add_parser(action.__name__)
-        command.set_defaults(action=action)
+        command.set_defaults(action=action, folder=None)
         command.add_argument("--lock", type=Path, default=Path(LOCK), help="the lock (default: %(default)s)")
         if action is fetch:
             command.add_argument("--into", type=Path, metavar="FOLDER", help="a folder to fill, instead of the cache")
@@ -63,12 +63,14 @@ def lock(options: argparse.Namespace) -> None:
 def fetch(options: argparse.Namespace) -> None:
     """Bring the files of the lock to this machine."""
     found = _current(options)
-    place = options.into or (store.place_of(found) if options.print else store.place_in(options.root, found))
+    if not (options.into or options.print) and store.in_git(found) == found:
+        return verify(options)
+    place = options.into or store.place_of(found)
     if options.lock_only:
         place = store.cache() / "locks" / found.digest.removeprefix("sha256:")
         place.mkdir(parents=True, exist_ok=True)
         write(place / LOCK, found)
-    elif options.into or place != options.root / store.FOLDER:
+    else:
         store.fill(place, found, options.root)
     say(f"{len(found.files())} files are in {place}")
     if options.print:

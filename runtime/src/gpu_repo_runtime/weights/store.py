@@ -36,14 +36,14 @@ def place_of(lock: Lock) -> Path:
     return cache() / "sets" / lock.digest.removeprefix("sha256:")
 
 
-def in_git(root: Path, lock: Lock) -> Lock:
-    """Return the part of a lock that is in the folder weights of the repository."""
-    return Lock(tuple(one for one in lock.weights if (root / FOLDER / one.name).is_dir()))
+def in_git(lock: Lock) -> Lock:
+    """Return the part of a lock whose source is the folder weights/NAME of the repository."""
+    return Lock(tuple(one for one in lock.weights if Path(one.source) == Path(FOLDER, one.name)))
 
 
 def place_in(root: Path, lock: Lock) -> Path:
     """Return where the weights of a repository are: its folder weights if all are there, else the cache."""
-    return root / FOLDER if in_git(root, lock) == lock else place_of(lock)
+    return root / FOLDER if in_git(lock) == lock else place_of(lock)
 
 
 def lacking(folder: Path, lock: Lock) -> str:

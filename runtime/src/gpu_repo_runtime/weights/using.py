@@ -37,7 +37,7 @@ def find(package: str) -> Path | None:
         folder = root
     else:
         wanted.check_current(root, lock)
-        if wrong := store.damaged(root / store.FOLDER, store.in_git(root, lock)):
+        if wrong := store.damaged(root / store.FOLDER, store.in_git(lock)):
             changed = root / store.FOLDER / wrong[0]
             raise WeightsError(f"{place} is out of date: {changed} was changed: run scripts/weights lock")
         folder = store.place_in(root, lock)
