@@ -106,7 +106,6 @@ def test_packages_of_a_pyproject_are_locked_from_there(
     )
     after = files(folder, "adopt-template")
     assert yaml.safe_load(after[".copier-answers.yml"])["adopted"]["asks"] is True
-    assert "--requirements requirements --project" in after["scripts/lock"].decode()
     assert "tqdm" not in after["requirements.in"].decode()
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 from gpu_repo_runtime import environment, locking
+from gpu_repo_runtime.script_error import ScriptError
 
 from tests.shared import program
 
@@ -28,6 +30,7 @@ if "--output-file" in words:
 if "sync" in words:
     pathlib.Path("synced").write_text(pathlib.Path(words[words.index("--require-hashes") + 1]).read_text())
 """
+UV_OF_VENV = ".venv/bin/uv"
 WHEEL = "gpu-repo-runtime[serving] @ file:wheels/gpu_repo_runtime-1.0-py3-none-any.whl"
 
 
@@ -52,11 +55,16 @@ def calls(child: Path) -> list[list[str]]:
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
+def lock(*options: str, gpu: bool = False, files: str = "", project: bool = False) -> list[str]:
+    """Lock as scripts/lock does, and return the locks that changed."""
+    return locking.lock(UV_OF_VENV, "torch-cu13", locking.sources(gpu, files, project), [*options])
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("project", [[], ["--project"]])
-def test_an_adopted_repository_is_locked_from_files_of_its_own(child: Path, project: list[str]) -> None:
+@pytest.mark.parametrize("project", [False, True])
+def test_an_adopted_repository_is_locked_from_files_of_its_own(child: Path, project: bool) -> None:
     (child / "wheels/requirements.in").unlink()
-    assert locking.main(["--image", "plain-cu13", "--gpu", "--requirements", "our", *project, "--"]) == 0
+    lock(gpu=True, files="our", project=project)
     named = [[word for word in words if word.endswith((".in", ".toml"))] for words in calls(child)]
     run = ["pyproject.toml", "our.in"] if project else ["our.in"]
     assert named == [run, [*run, "our-gpu.in"], ["our-dev.in"]]
@@ -64,104 +72,88 @@ def test_an_adopted_repository_is_locked_from_files_of_its_own(child: Path, proj
 
 
 @pytest.mark.slow
-def test_where_one_lock_cannot_be_resolved_none_changes(child: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_where_one_lock_cannot_be_resolved_none_changes(child: Path) -> None:
     (child / "uv.json").write_text(json.dumps({"--group": 1}))
     before = (child / "requirements.lock").read_text()
-    assert locking.main(["--image", "torch-cu13", "--"]) == 1
-    assert "versions that fit the base image torch-cu13" in capsys.readouterr().err
+    with pytest.raises(ScriptError, match="a version that fits the base image torch-cu13"):
+        lock()
     assert (child / "requirements.lock").read_text() == before
     assert not (child / "requirements-dev.lock").exists()
 
 
-def test_a_package_from_a_folder_or_git_is_refused_with_the_reason(
-    child: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    git, source = "own @ git+https://{}example.com/own.git@v1", "[project]\n[tool.uv.sources]\nown = "
-    refused = {
-        f'[project]\ndependencies = ["{git.format("me:secret@")}"]\n': git.format(""),
-        '[project.optional-dependencies]\nx = ["own @ file:../own"]\n': "own @ file:../own",
-        '[dependency-groups]\ndev = ["own @ ../own"]\n': "own @ ../own",
-        f'{source}{{ git = "https://example.com/own.git" }}\n': "own @ git+https://example.com/own.git",
-        f'{source}[{{ path = "../own", marker = "x" }}]\n': "own @ file:../own",
-    }
-    for text, named in refused.items():
+def test_a_package_from_a_folder_or_git_is_refused_with_the_reason(child: Path) -> None:
+    source = "[project]\n[tool.uv.sources]\nown = "
+    refused = [
+        '[project]\ndependencies = ["own @ git+https://me:secret@example.com/own.git@v1"]\n',
+        '[project.optional-dependencies]\ngpu = ["own @ file:../own"]\n',
+        '[dependency-groups]\ndev = ["own @ ../own"]\n',
+        f'{source}{{ git = "https://example.com/own.git" }}\n',
+        f'{source}[{{ path = "../own", marker = "x" }}]\n',
+    ]
+    for text in refused:
         (child / "pyproject.toml").write_text(text)
-        assert (locking.main(["--image", "plain-cu13", "--"]), calls(child)) == (1, []), text
-        assert f"pyproject.toml requires {named}: " in capsys.readouterr().err, text
+        with pytest.raises(ScriptError, match=r"^pyproject.toml takes own from a folder or a git repository: "):
+            lock()
+        assert calls(child) == [], text
     asked = ["own @ https://example.com/own-1.0-py3-none-any.whl", "own==1.0; python_version > '3'"]
     (child / "pyproject.toml").write_text(f"[project]\ndependencies = {json.dumps(asked)}\n")
-    assert locking.main(["--image", "plain-cu13", "--"]) == 0
+    assert lock() == ["requirements.lock", "requirements-dev.lock"]
 
 
 @pytest.mark.parametrize("code", [1, 0])
 def test_the_audit_asks_about_packages_of_an_index_only_and_passes_on_what_is_found(child: Path, code: int) -> None:
-    """A database that does not answer is no all clear."""
     (child / "uv.json").write_text(json.dumps({"pip-audit": code}))
     (child / "requirements-dev.lock").write_text("requests==2.0 \\\n    --hash=sha256:3\n")
-    before = {path.name: path.read_bytes() for path in child.glob("*.lock")}
-    found = locking.main(["--image", "plain-cu13", "--", "--audit"])
+    found = locking.audit(UV_OF_VENV, locking.sources(False, "", False))
     asked = (child / "audited").read_text()
-    assert (found, "torch==2" in asked, "gpu-repo-runtime" in asked) == (code, True, False)
-    assert {path.name: path.read_bytes() for path in child.glob("*.lock")} == before
+    names = ("torch==2", "requests==2.0", "gpu-repo-runtime")
+    assert (found, *(name in asked for name in names)) == (code, True, True, False)
 
 
 @pytest.mark.slow
 def test_a_machine_with_a_gpu_gets_the_packages_for_it(child: Path) -> None:
-    assert environment.main(["--gpu"]) == 0
+    environment.make(gpu=True, framework="")
     assert "torch==2" in (child / "synced").read_text(), "there is no lock for the GPU: the one of all holds everything"
     (child / "requirements-gpu.lock").write_text("for the GPU\n")
-    assert environment.main(["--gpu"]) == 0
+    environment.make(gpu=True, framework="")
     assert (child / "synced").read_text() == "for the GPU\n"
-    assert environment.main([]) == 0
+    environment.make(gpu=False, framework="")
     assert "torch==2" in (child / "synced").read_text()
 
 
-def test_a_chosen_framework_replaces_the_locked_one_until_that_is_asked_for(child: Path) -> None:
+def test_a_chosen_framework_replaces_the_locked_one_and_is_kept(child: Path) -> None:
     """scripts/lock and an update tell an owner to run scripts/setup, which must not download CUDA on a laptop."""
     with (child / "requirements.lock").open("a") as lock:
         for name in ("tensorflow", "jax", "jaxlib", "jax-cuda13-plugin", "nvidia-cudnn-cu13", "triton"):
             lock.write(f"{name}==1 \\\n    --hash=sha256:1\n")
-    for words, installed in ([["--framework", "torch==9"], 1], [[], 2], [["--framework", "locked"], 2], [[], 2]):
-        assert environment.main(words) == 0
-        assert len([one for one in calls(child) if "torch==9" in one and "--dry-run" not in one]) == installed, words
-        if installed == 1:
-            assert (child / "synced").read_text() == f"{WHEEL} \\\n    --hash=sha256:1\nx==1\n"
+    environment.make(False, "torch==9")
+    assert [one for one in calls(child) if "torch==9" in one and "--dry-run" not in one]
+    assert (child / "synced").read_text() == f"{WHEEL} \\\n    --hash=sha256:1\nx==1\n"
+    assert environment.chosen() == "torch==9"
+    environment.make(False, "")
+    assert ("torch==2" in (child / "synced").read_text(), environment.chosen()) == (True, "")
 
 
-def test_a_framework_that_cannot_be_had_leaves_the_environment(child: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_framework_that_cannot_be_had_leaves_the_environment(child: Path) -> None:
     (child / "uv.json").write_text(json.dumps({"--dry-run": 1}))
-    assert environment.main(["--framework", "torch==9"]) == 1
-    assert "torch==9 was not found" in capsys.readouterr().err
+    with pytest.raises(ScriptError, match="the packages were not installed"):
+        environment.make(False, "torch==9")
     assert not (child / "synced").exists()
 
 
 @pytest.mark.parametrize("code", [0, 1])
 def test_another_runtime_is_locked_before_anything_is_installed(
-    child: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, code: int
+    child: Path, capsys: pytest.CaptureFixture[str], code: int
 ) -> None:
     newer = WHEEL.replace("1.0", "2.0")
     (child / "wheels/requirements.in").write_text(f"# the runtime\n{newer}\n")
-    program(child / "scripts/lock", f"#!/bin/sh\nenv >locked\nexit {code}\n")
-    monkeypatch.setenv("PYTHONPATH", "wheels/of_this_program.whl")
-    assert environment.main([]) == code
+    program(child / "scripts/lock", f"#!/bin/sh\nexit {code}\n")
+    with pytest.raises(ScriptError, match="scripts/lock must resolve") if code else nullcontext():
+        environment.make(False, "")
     said = capsys.readouterr().err
     assert f"{newer.rpartition(' @ ')[2]}, which requirements.lock does not name: running scripts/lock" in said
-    assert "PYTHONPATH" not in (child / "locked").read_text()
     assert (child / "synced").exists() == (code == 0)
     assert ("commit the changed locks together with wheels/" in said) == (code == 0)
-
-
-def test_what_uv_refuses_is_an_error(
-    child: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (child / "uv.json").write_text(json.dumps({"sync": 2}))
-    assert environment.main([]) == 2
-    assert "the packages were not installed" in capsys.readouterr().err
-    monkeypatch.setenv("PIP_INDEX_URL", "http://me:secret@127.0.0.1:1/simple")
-    assert environment.main([]) == 2
-    said = capsys.readouterr().err
-    assert "the package index 127.0.0.1 does not answer: check PIP_INDEX_URL" in said
-    assert "secret" not in said
 
 
 def test_an_environment_of_others_behind_a_link_is_not_emptied(tmp_path: Path, monkeypatch) -> None:
@@ -169,6 +161,6 @@ def test_an_environment_of_others_behind_a_link_is_not_emptied(tmp_path: Path, m
     other = tmp_path / "scratch/other"
     (other / "bin").mkdir(parents=True)
     Path(".venv").symlink_to(other)
-    with pytest.raises(environment.SetupError, match=r"is a link to a folder that .* would be emptied"):
+    with pytest.raises(ScriptError, match=r"is a link to a folder that .* would be emptied"):
         environment.make_venv(environment.VENV)
     assert (other / "bin").is_dir()

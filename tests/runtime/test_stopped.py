@@ -7,26 +7,26 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from tests.shared import RUNTIME, program
+from tests.answers import AnswerSet
+from tests.shared import program
+from tests.templates.own import own_copy
 
 SLOW_UV = "#!/bin/sh\ntouch begun\nexec sleep 60\n"
 
 
-def test_no_traceback_is_shown(tmp_path: Path) -> None:
-    for name in ("uv", "python"):
-        program(tmp_path / ".venv/bin" / name, SLOW_UV)
-    for name in ("requirements.lock", "requirements-dev.lock", "constraints.txt"):
-        (tmp_path / name).write_text("")
-    (tmp_path / "pyproject.toml").write_text('[project]\nname = "a"\nversion = "1"\n')
-    environment = os.environ | {"PYTHONPATH": str(RUNTIME)}
-    listening = ["env", "--default-signal=INT"]  # a background job of a shell hands down an ignored SIGINT
-    command = [*listening, sys.executable, "-m", "gpu_repo_runtime.locking", "--image", "plain-cu13", "--"]
+def test_no_traceback_is_shown(render: Callable[[AnswerSet], Path], tmp_path: Path) -> None:
+    child = own_copy(render(AnswerSet("library", "plain")), tmp_path)
+    program(child / ".venv/bin/uv", SLOW_UV)
+    (child / ".venv/bin/python").symlink_to(sys.executable)
+    # A background job of a shell hands down an ignored SIGINT.
+    command = ["env", "--default-signal=INT", "scripts/lock"]
     with subprocess.Popen(
-        command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command, cwd=child, env=os.environ, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
-        while not (tmp_path / "begun").exists() and process.poll() is None:
+        while not (child / "begun").exists() and process.poll() is None:
             time.sleep(0.01)
         os.killpg(process.pid, signal.SIGINT)
         _, told = process.communicate(timeout=30)

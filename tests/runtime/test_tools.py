@@ -43,7 +43,15 @@ def test_the_updater_loads_all_that_it_needs_of_the_runtime_at_once(wheel: Path,
     assert done.returncode == 0, done.stderr
     loaded = {name.removeprefix("gpu_repo_runtime").lstrip(".") for name in done.stdout.split()}
     own = {path.stem for path in (RUNTIME / "gpu_repo_runtime/update").glob("[!_]*.py")}
-    assert loaded == {"", "locking", "package_index", "update", *(f"update.{name}" for name in own)}
+    assert loaded == {
+        "",
+        "locking",
+        "package_index",
+        "project",
+        "script_error",
+        "update",
+        *(f"update.{name}" for name in own),
+    }
 
 
 PROGRAMS = ["environment", "locking", "scripts.__main__", "serving.probe"]

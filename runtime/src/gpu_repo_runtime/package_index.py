@@ -1,4 +1,4 @@
-"""Whether the package indexes answer and accept the login: pip and uv say "not found" if they do not."""
+"""Whether a package index rejects the login. Where there are two, uv only says that a package was not found."""
 
 from __future__ import annotations
 
@@ -9,22 +9,17 @@ from urllib.parse import unquote, urlsplit
 from urllib.request import Request, urlopen
 
 
-def fault() -> str:
-    """Return a sentence for the first index that does not answer or rejects the login; else ""."""
-    company = " or the platform team's package_index"
-    for name, place in (("PIP_INDEX_URL", company), ("PIP_EXTRA_INDEX_URL", "")):
-        for url in os.environ.get(name, "").split():
-            parts = urlsplit(url)
+def rejected_login() -> str:
+    """Return a sentence about the first index that rejects the login; else ""."""
+    for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
+        for parts in map(urlsplit, os.environ.get(name, "").split()):
             login = f"{unquote(parts.username or '')}:{unquote(parts.password or '')}".encode()
             headers = {"Authorization": f"Basic {base64.b64encode(login).decode()}"} if "@" in parts.netloc else {}
             address = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
             try:
                 urlopen(Request(f"{address.rstrip('/')}/", headers=headers), timeout=10).close()
-            except HTTPError as error:
-                if error.code == 401:
+            except (OSError, ValueError) as error:  # uv has said all but a 401
+                if isinstance(error, HTTPError) and error.code == 401:
                     told = f"the package index {parts.hostname} refused the login (401)"
                     return f"{told}: correct user and password in {name}"
-            except (OSError, ValueError) as error:
-                if parts.scheme in ("http", "https"):
-                    return f"the package index {parts.hostname} does not answer: check {name}{place} ({error})"
     return ""

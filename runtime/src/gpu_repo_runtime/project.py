@@ -1,72 +1,65 @@
-"""What `importlib.metadata` says of the project that a repository is: its name, version, summary and entry points.
+"""What pyproject.toml says of a project: its packages, its Python, its name, version and entry points.
 
 usage: project FOLDER TARGET
 
-The code of a child runs from its folder and is not installed, so a package that asks for its own version would end with
-PackageNotFoundError. `write` leaves the record of an installed package, read from pyproject.toml, in a folder of
-sys.path: scripts/setup calls it for .venv, the Dockerfile for the image. No code of the project runs for it.
-Format: the core metadata specification and "Recording installed projects" of the Python Packaging User Guide.
+The code of a child runs from its folder and is not installed, so `importlib.metadata.version()` would not find it.
+`write` leaves the record of an installed package in TARGET, a folder of sys.path: scripts/setup calls it for .venv, the
+Dockerfile for the image. No code of the project runs for it.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
 UNKNOWN = "0+unknown"  # the version where only the build of the package would tell it
-TIME = 315532800  # 1980-01-01, the first that every archive can hold: the same record is the same layer of an image
-MARK = "gpu-repo-runtime"  # in INSTALLER: which records are ours
-NAME = re.compile(r"[A-Za-z0-9]([\w.-]*[A-Za-z0-9])?", re.ASCII)
-# Versions in the normal form of PEP 440.
-VERSION = re.compile(r"(\d+!)?\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?(\+[a-z0-9]+(\.[a-z0-9]+)*)?")
 
 
-def read(folder: Path) -> dict[str, Any]:
-    """Return [project] of a folder's pyproject.toml, else Poetry's table; {} where neither has a name.
-
-    A version that only a build computes is UNKNOWN.
-    """
+def read(folder: Path = Path()) -> dict[str, Any]:
+    """Return what pyproject.toml contains, {} where it cannot be read: uv and ruff report what is wrong with it."""
     try:
-        document = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8-sig"))
+        return tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8-sig"))
     except (OSError, ValueError):
         return {}
-    found: dict[str, Any] = document.get("project") or document.get("tool", {}).get("poetry", {})
-    if not NAME.fullmatch(str(found.get("name", ""))):
-        return {}
-    version = str(found.get("version", ""))
-    return found | {"version": version if VERSION.fullmatch(version) else UNKNOWN}
+
+
+def required(folder: Path = Path()) -> dict[str, list[str]]:
+    """Return the requirements that scripts/lock reads, by the lock that they belong to."""
+    document = read(folder)
+    project = document.get("project", {})
+    lists = {
+        "requirements.lock": project.get("dependencies", []),
+        "requirements-gpu.lock": project.get("optional-dependencies", {}).get("gpu", []),
+        "requirements-dev.lock": document.get("dependency-groups", {}).get("dev", []),
+    }
+    return {lock: [one for one in some if isinstance(one, str)] for lock, some in lists.items()}
+
+
+def described(folder: Path = Path()) -> dict[str, Any]:
+    """Return the table [project], else Poetry's."""
+    document = read(folder)
+    return dict(document.get("project") or document.get("tool", {}).get("poetry", {}))
 
 
 def write(folder: Path, target: Path) -> None:
-    """Leave the record of the project of `folder` in the folder `target`, and none of an earlier name or version."""
-    for other in target.glob("*.dist-info"):
-        if (other / "INSTALLER").is_file() and (other / "INSTALLER").read_text(encoding="utf-8").strip() == MARK:
-            shutil.rmtree(other)
+    """Leave the record of the project of `folder` in the folder `target`, if pyproject.toml has its name.
+
+    Format: the core metadata and the entry points specification of the Python Packaging User Guide.
+    """
+    project = described(folder)
+    name, version = project.get("name", ""), project.get("version", UNKNOWN)
     target.mkdir(parents=True, exist_ok=True)
-    project = read(folder)
-    if not project:
+    if not name:
         return
-    record = target / f"{re.sub(r'[-_.]+', '_', project['name']).lower()}-{project['version']}.dist-info"
-    if record.exists():  # the project itself was installed, by the owner
-        return
-    record.mkdir()
-    summary = " ".join(str(project.get("description", "")).split())
-    head = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
-    files = {"METADATA": head + (f"Summary: {summary}\n" if summary else ""), "INSTALLER": f"{MARK}\n"}
-    points = {"console_scripts": project.get("scripts", {})} | project.get("entry-points", {})
-    files["entry_points.txt"] = "".join(
-        f"[{group}]\n" + "".join(f"{key} = {value}\n" for key, value in some.items()) for group, some in points.items()
-    )
-    files["RECORD"] = "".join(f"{record.name}/{name},,\n" for name in [*files, "RECORD"])
-    for name, text in files.items():
-        (record / name).write_text(text, encoding="utf-8")
-        os.utime(record / name, (TIME, TIME))
-    os.utime(record, (TIME, TIME))
+    record = target / f"{re.sub(r'[-_.]+', '_', name).lower()}-{version}.dist-info"
+    record.mkdir(exist_ok=True)
+    (record / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", encoding="utf-8")
+    groups = {"console_scripts": project.get("scripts", {})} | project.get("entry-points", {})
+    texts = [f"[{group}]\n" + "".join(f"{key} = {some[key]}\n" for key in some) for group, some in groups.items()]
+    (record / "entry_points.txt").write_text("".join(texts), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,29 +1,22 @@
-"""Run the unit tests of a library with each Python that it promises, in environments of their own.
+"""Run the unit tests of a library with other Pythons, each in an environment of the locked packages below build/python.
 
-usage: pythons --uv UV [--framework PACKAGE==VERSION] VERSION|all [pytest options]
-
-"all" are the classifiers "Programming Language :: Python :: 3.N" of pyproject.toml. The packages are the locked ones.
-uv takes a Python of this machine, else it fetches one where it may (UV_PYTHON_DOWNLOADS). For scripts/test --python.
-Exit codes: 0 all passed, 1 tests failed or packages could not be installed, 2 wrong use, 3 a Python is missing.
+"all" are the classifiers "Programming Language :: Python :: 3.N" of pyproject.toml. uv takes a Python of this machine,
+else it downloads one where it may (UV_PYTHON_DOWNLOADS). Exit codes: 0 all passed, 1 tests failed or packages could not
+be installed, 2 wrong use, 3 a Python is missing.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
 import re
 import sys
-import tempfile
-import tomllib
 from pathlib import Path
 
-from .environment import ran, without_framework
-from .project import write as write_project
+from .environment import chosen, fill, ran
+from .project import described
+from .script_error import ScriptError
 
 FOLDER = Path("build/python")
 CLASSIFIER = re.compile(r"Programming Language :: Python :: (3\.\d+)")
-PASSED, FAILED, WRONG_USE, MISSING = 0, 1, 2, 3
-WORDS = {PASSED: "passed", FAILED: "failed", MISSING: "not tested"}
 
 
 def say(message: str) -> None:
@@ -32,54 +25,32 @@ def say(message: str) -> None:
 
 
 def wanted(asked: str) -> list[str]:
-    """Return the versions to test, the oldest first; none where nothing or no version was asked for."""
+    """Return the versions to test; none where nothing or no version was asked for."""
     if asked != "all":
         return [asked] if re.fullmatch(r"3\.\d+(\.\d+)?", asked) else []
-    named = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8")).get("project", {}).get("classifiers", [])
-    found = {match[1] for one in named if (match := CLASSIFIER.fullmatch(str(one)))}
-    return sorted(found, key=lambda version: int(version.partition(".")[2]))
+    classifiers = described().get("classifiers", [])
+    return [found[1] for one in classifiers if (found := CLASSIFIER.fullmatch(str(one)))]
 
 
-def outcome(uv: str, version: str, framework: str, options: list[str]) -> int:
-    """Make the environment of a version and run the tests in it; return the exit code that it alone would give."""
-    say(f"with Python {version}, in {FOLDER / version}")
-    python = FOLDER / version / "bin" / "python"
-    if ran(uv, "venv", "--quiet", "--clear", "--python", version, FOLDER / version):
-        return MISSING
-    text = Path("requirements.lock").read_text(encoding="utf-8")
-    with tempfile.TemporaryDirectory() as folder:
-        packages = Path(folder, "packages.lock")
-        packages.write_text(without_framework(text) if framework else text, encoding="utf-8")
-        locks = ("--require-hashes", packages, "requirements-dev.lock")
-        if ran(uv, "pip", "sync", "--quiet", "--python", python, *locks):
-            return FAILED
-    if framework and ran(uv, "pip", "install", "--quiet", "--python", python, framework):
-        return FAILED
-    for site in (FOLDER / version).glob("lib/python*/site-packages"):
-        write_project(Path(), site)
+def passes(uv: str, version: str, options: list[str]) -> bool:
+    """Make the environment of a version and run the tests in it; return whether they pass. Raises ScriptError."""
+    venv = FOLDER / version
+    say(f"with Python {version}, in {venv}")
+    if ran(uv, "venv", "--quiet", "--clear", "--python", version, venv):
+        raise ScriptError(3, f"not tested with Python {version}: it is missing (see above)")
+    fill(uv, venv, Path("requirements.lock"), chosen())
     report = f"--junit-xml=build/test-results/python-{version}.xml"
-    pytest = (python, "-m", "pytest", "-q", "-p", "no:cacheprovider", report, "--ignore=tests/gpu")
-    return FAILED if ran(*pytest, *options) else PASSED
+    pytest = (venv / "bin" / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", report, "--ignore=tests/gpu")
+    return ran(*pytest, *options) == 0
 
 
-def main(words: list[str]) -> int:
-    """Read the command line and test; return the exit code."""
-    for name in ("PYTHONPATH", "PYTHONSAFEPATH", "VIRTUAL_ENV"):  # of this program
-        os.environ.pop(name, None)
-    parser = argparse.ArgumentParser(prog="test", add_help=False, allow_abbrev=False)
-    parser.add_argument("--uv", default="uv")
-    parser.add_argument("--framework", default="")
-    parser.add_argument("version", nargs="?", default="")
-    asked, options = parser.parse_known_args(words)
-    versions = wanted(asked.version)
+def test(uv: str, asked: str, options: list[str]) -> int:
+    """Test with the versions that were asked for; return the exit code. Raises ScriptError."""
+    versions = wanted(asked)
     if not versions:
-        say("nothing was tested: write --python 3.12, or all with classifiers in pyproject.toml such as")
+        say("nothing was tested: write --python 3.12, or all with classifiers in pyproject.toml, for example")
         say('  "Programming Language :: Python :: 3.12"')
-        return PASSED if asked.version == "all" else WRONG_USE
-    codes = {version: outcome(asked.uv, version, asked.framework, options) for version in versions}
-    say(", ".join(f"Python {version}: {WORDS[code]}" for version, code in codes.items()))
-    return max(codes.values(), key=[PASSED, MISSING, FAILED].index)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+        return 0 if asked == "all" else 2
+    found = {version: passes(uv, version, options) for version in versions}
+    say(", ".join(f"Python {version}: {'passed' if passed else 'failed'}" for version, passed in found.items()))
+    return int(not all(found.values()))

@@ -1,4 +1,4 @@
-"""Compare what pyproject.toml requires with requirements*.lock. scripts/lint runs it with the project's Python.
+"""Compare what pyproject.toml requires with requirements*.lock. scripts/lint and scripts/setup run it in the project.
 
 usage: stale_lock
 
@@ -10,68 +10,41 @@ from __future__ import annotations
 
 import re
 import sys
-import tomllib
 from pathlib import Path
 
-PIN = re.compile(r"(?m)^([A-Za-z0-9][\w.-]*)(?:\[[^]]*\])?==([^\s;\\]+)(?:\s*;\s*([^\\\n]*))?")
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from .project import required
+
+PIN = re.compile(r"(?m)^([A-Za-z0-9][\w.-]*)(?:\[[^]]*\])?==([^\s;\\]+)")
 
 
-def required(folder: Path) -> dict[str, list[str]]:
-    """Return the requirements of pyproject.toml for each lock of `folder` that exists; {} if other files have them."""
-    locker = folder / "scripts" / "lock"
-    if locker.is_file() and " --requirements " in locker.read_text(encoding="utf-8"):  # an adopted repository
-        return {}
-    try:
-        document = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8-sig"))
-        project = document.get("project", {})
-        run = list(project.get("dependencies", []))
-        lists = {
-            "requirements.lock": run,
-            "requirements-gpu.lock": [*run, *project.get("optional-dependencies", {}).get("gpu", [])],
-            "requirements-dev.lock": list(document.get("dependency-groups", {}).get("dev", [])),
-        }
-    except (OSError, ValueError, AttributeError, TypeError):  # scripts/lock reports what is wrong with it
-        return {}
-    return {
-        name: [one for one in some if isinstance(one, str)] for name, some in lists.items() if (folder / name).is_file()
-    }
-
-
-def stale(folder: Path) -> list[str]:
-    """Return a line for each requirement that a lock does not satisfy. Raises ImportError without `packaging`."""
-    from packaging.markers import Marker
-    from packaging.requirements import InvalidRequirement, Requirement
-    from packaging.utils import canonicalize_name
-
+def stale(lock: Path, texts: list[str]) -> list[str]:
+    """Return a line for each requirement that the lock does not satisfy. Raises ValueError for an invalid one."""
+    pins: dict[str, list[str]] = {}
+    for name, version in PIN.findall(lock.read_text(encoding="utf-8")):
+        pins.setdefault(canonicalize_name(name), []).append(version)
     lines = []
-    for lock, texts in required(folder).items():
-        pins: dict[str, list[str]] = {}
-        for name, version, marker in PIN.findall((folder / lock).read_text(encoding="utf-8")):
-            if not marker.strip() or Marker(marker.strip()).evaluate():
-                pins.setdefault(canonicalize_name(name), []).append(version)
-        for text in texts:
-            try:
-                asked = Requirement(text)
-            except InvalidRequirement:
-                continue
-            has_address = asked.url or canonicalize_name(asked.name) == "gpu-repo-runtime"
-            if has_address or (asked.marker and not asked.marker.evaluate()):
-                continue
-            found = pins.get(canonicalize_name(asked.name), [])
-            if not any(asked.specifier.contains(version, prereleases=True) for version in found):
-                lines.append(f"pyproject.toml requires {text}, {lock} has {' and '.join(found) or 'no version of it'}")
+    for asked in map(Requirement, texts):
+        name = canonicalize_name(asked.name)
+        if asked.url or name == "gpu-repo-runtime" or (asked.marker and not asked.marker.evaluate()):
+            continue
+        found = pins.get(name, [])
+        if not any(asked.specifier.contains(version, prereleases=True) for version in found):
+            lines.append(f"pyproject.toml requires {asked}, {lock} has {' and '.join(found) or 'no version of it'}")
     return lines
 
 
 def main() -> int:
     """Print what is stale; return the exit code."""
+    locks = {Path(name): texts for name, texts in required().items() if Path(name).is_file()}
     try:
-        lines = stale(Path())
-    except ImportError:
-        print("lint: the locks are not compared with pyproject.toml: add pytest to the group dev", file=sys.stderr)
-        return 0
+        lines = [line for lock, texts in locks.items() for line in stale(lock, texts)]
+    except ValueError as error:
+        lines = [f"pyproject.toml: {error}"]
     for line in lines:
-        print(f"lint: {line}: run scripts/lock and scripts/setup, and commit the locks", file=sys.stderr)
+        print(f"{line}: run scripts/lock and scripts/setup, and commit the locks", file=sys.stderr)
     return int(bool(lines))
 
 

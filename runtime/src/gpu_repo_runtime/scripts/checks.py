@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+import re
+import shlex
 import shutil
 from glob import glob
 from pathlib import Path
@@ -13,6 +16,16 @@ from .facts import PROOF, RESULTS, Project, ScriptError, git, make_build, pushed
 from .places import place, run
 from .tools import take_uv
 
+# Runs all commands of scripts/lint in bash, and fails if one does.
+ALL = """\
+export PYTHONPATH=$PYTHONPATH:{wheel} code=0
+check() {{ "$@" || code=1; }}
+check_if_installed() {{
+    if command -v "$1" >/dev/null; then check "$@"; else echo "lint: $1 is not installed, so it was not run" >&2; fi
+}}
+{lines}
+exit $code
+"""
 LEVELS = ("none", "driver", "gpu", "framework", "model")
 
 
@@ -26,18 +39,33 @@ def lint(project: Project, words: list[str]) -> int:
         project.say("no conflicts are left")
         return 0
     make_build(PROOF / "lint")
-    adopted = project.adopted
-    options = [*words, "--dockerfile", project.dockerfile]
-    if adopted.get("baseline") and "ruff.toml" in adopted.get("kept", []):
-        options += ["--config", "ruff-baseline.toml"]
-    options += ["--types"] if adopted.get("types", not adopted) else []
-    options += [word for path in adopted.get("kept", []) if path.startswith("scripts/") for word in ("--not", path)]
     [*_, wheel] = sorted(glob("wheels/gpu_repo_runtime-*.whl"))
-    start = f'PYTHONPATH=$PYTHONPATH:{wheel} exec python -m gpu_repo_runtime.scripts.linting "$@"'
-    code = run(project, "test", "bash", "-c", start, "lint", *options)
-    if code == 0 and not words:
-        project.proved("lint")
+    lines = "\n".join(map(shlex.join, style(project, words)))
+    code = run(project, "test", "bash", "-c", ALL.format(wheel=wheel, lines=lines))
+    if code == 0:
+        project.say("all good")
+        if not words:
+            project.proved("lint")
     return code
+
+
+def style(project: Project, words: list[str]) -> list[list[str]]:
+    """Return the commands of scripts/lint, each behind a function of `ALL`."""
+    adopted, kept = project.adopted, project.adopted.get("kept", [])
+    rules = ["--config", "ruff-baseline.toml"] if adopted.get("baseline") and "ruff.toml" in kept else []
+    commands = [
+        ["check", "ruff", "check", *rules, *words, "."],
+        ["check", "ruff", "format", *rules, *([] if words else ["--check"]), "."],
+        ["check", "hadolint", "--ignore", "DL3008", project.dockerfile],  # a package of Debian needs no version
+    ]
+    pyproject = Path("pyproject.toml").read_text(encoding="utf-8") if Path("pyproject.toml").is_file() else ""
+    if adopted.get("types", not adopted) and re.search(r"(?m)^\[tool\.mypy[].]", pyproject):
+        commands.append(["check_if_installed", "mypy"])
+    if "requirements" not in adopted:
+        commands.append(["check", "python", "-m", "gpu_repo_runtime.stale_lock"])
+    files = [path for path in sorted(Path("scripts").iterdir()) if path.is_file() and str(path) not in kept]
+    shell = [str(path) for path in files if re.match(rb"#!.*sh\n", path.read_bytes())]
+    return [*commands, ["check_if_installed", "shellcheck", "--external-sources", "--source-path=SCRIPTDIR", *shell]]
 
 
 def leftovers() -> list[str]:
@@ -52,50 +80,53 @@ def test(project: Project, words: list[str]) -> int:
         uv = take_uv()
         from .. import pythons
 
-        return pythons.main(["--uv", uv, *words[1:]])
-    report = RESULTS / "unit.xml"
-    make_build(PROOF / "test", PROOF / "unit.xml", report)
-    code = run(project, "test", "python", "-m", "pytest", f"--junit-xml={report}", "--ignore=tests/gpu", *words)
+        return pythons.test(uv, "".join(words[1:2]), words[2:])
+    make_build(PROOF / "test", PROOF / "unit.xml", RESULTS / "unit.xml")
+    code = pytest(project, "unit.xml", "unit.xml", "--ignore=tests/gpu", *words)
     if code == 0 and not words:  # all of them ran
-        if not report.is_file() or not report.stat().st_size:
-            why = "a test, or what it calls, ended the process"
-            raise ScriptError(1, f"pytest ended before it wrote its report: {why}")
-        shutil.copyfile(report, PROOF / "unit.xml")
         project.proved("test")
     return code
 
 
+def pytest(project: Project, report: str, proof: str, *words: str) -> int:
+    """Run pytest and keep its report as a proof; return its exit code, 1 where it ended well without a report."""
+    path = RESULTS / report
+    code = run(project, "test", "python", "-m", "pytest", f"--junit-xml={path}", *words)
+    if written(path):
+        shutil.copyfile(path, PROOF / proof)
+    elif code == 0:
+        project.say("pytest ended before it wrote its report: a test, or what it calls, ended the process")
+        return 1
+    return code
+
+
+def written(report: Path) -> bool:
+    """Return whether a program wrote its report."""
+    return report.is_file() and report.stat().st_size > 0
+
+
 def smoke(project: Project, words: list[str]) -> int:
     """Check the GPU from the device nodes up to the model, then run tests/gpu."""
-    if words and words[0] != "--require":
-        raise ScriptError(2, f"unknown option {words[0]}: see scripts/smoke --help")
-    require = "none" if not words else " ".join(words[1:])
-    if require not in LEVELS:
-        raise ScriptError(2, f"--require {require or '(nothing)'} is unknown: take {', '.join(LEVELS[:-1])} or model")
-    found, report = RESULTS / "gpu-smoke.json", RESULTS / "smoke.xml"
-    make_build(found, RESULTS / "gpu-smoke.xml", report, PROOF / "smoke.json", PROOF / "gpu.xml")
-    where = place(project)
-    about = {"image": "", "commit": project.commit(), "pushed": ""}
-    if where in ("pushed", "cluster"):
-        about = dict(zip(about, pushed()))  # noqa: B905 - an agent may have an older Python
-    code = 0
+    parser = argparse.ArgumentParser(prog="scripts/smoke", add_help=False, allow_abbrev=False)
+    parser.add_argument("--require", choices=LEVELS, default="none")
+    require = parser.parse_args(words).require
+    found = RESULTS / "gpu-smoke.json"
+    make_build(found, RESULTS / "gpu-smoke.xml", RESULTS / "smoke.xml", PROOF / "smoke.json", PROOF / "gpu.xml")
+    where, code = place(project), 0
+    deployed = where in ("pushed", "cluster")
+    image, commit, time = pushed() if deployed else ("", project.commit(), "")
     if where == "venv":
         project.say("gpu-smoke comes with the base image; here only the model is checked (RUN_IN=docker checks both)")
     else:
         code = gpu_smoke(project, require, where == "cluster")
-    if found.is_file() and found.stat().st_size:  # what it found, and for which image: a release asks for it
-        record = {**about, "report": json.loads(found.read_text(encoding="utf-8"))}
+    if written(found):  # what it found, and for which image: a release asks for it
+        report = json.loads(found.read_text(encoding="utf-8"))
+        record = {"image": image, "commit": commit, "pushed": time, "report": report}
         (PROOF / "smoke.json").write_text(f"{json.dumps(record)}\n", encoding="utf-8")
-    if where in ("pushed", "cluster"):  # tests/gpu needs pytest, which a deployed image does not contain
+    if deployed:  # tests/gpu needs pytest, which a deployed image does not contain
         return code
     os.environ["SMOKE_REQUIRE"] = require
-    code = run(project, "test", "python", "-m", "pytest", f"--junit-xml={report}", "tests/gpu") or code
-    if report.is_file() and report.stat().st_size:
-        shutil.copyfile(report, PROOF / "gpu.xml")
-    elif code == 0:
-        project.say("pytest ended before it wrote its report")
-        code = 1
-    return code
+    return pytest(project, "smoke.xml", "gpu.xml", "tests/gpu") or code
 
 
 def gpu_smoke(project: Project, require: str, on_cluster: bool) -> int:
@@ -114,8 +145,7 @@ def gpu_smoke(project: Project, require: str, on_cluster: bool) -> int:
                 pod.fetch(f"{folder}/{name}", RESULTS / name)
     else:
         code = run(project, "test", *command)
-    report = RESULTS / names["--json"]
-    if code == 0 and not (report.is_file() and report.stat().st_size):
+    if code == 0 and not written(RESULTS / names["--json"]):
         project.say("gpu-smoke ended without a report")
         return 1
     return code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import shutil
@@ -30,10 +31,14 @@ def setup(project: Project, words: list[str]) -> int:
     else:
         from .. import environment
 
-        if code := environment.main([*(["--gpu"] if project.gpu else []), *words]):
-            return code
+        parser = argparse.ArgumentParser(prog="scripts/setup", add_help=False, allow_abbrev=False)
+        parser.add_argument("--framework", default=environment.chosen(), metavar="PACKAGE==VERSION|locked")
+        framework = parser.parse_args(words).framework
+        environment.make(project.gpu, "" if framework == "locked" else framework)
         locks = sorted(Path().glob("requirements*.lock"))
         Path(".venv/locks").write_bytes(b"".join(lock.read_bytes() for lock in locks))
+        if "requirements" not in project.adopted:
+            subprocess.run([".venv/bin/python", "-m", "gpu_repo_runtime.stale_lock"], env=of_the_wheel(), check=False)
     if project.kind != "library" and Path("weights.lock").is_file():
         subprocess.run(["scripts/weights", "fetch"], check=True)
     return 0
@@ -41,10 +46,23 @@ def setup(project: Project, words: list[str]) -> int:
 
 def lock(project: Project, words: list[str]) -> int:
     """Resolve the locks, or look for vulnerabilities in them."""
+    parser = argparse.ArgumentParser(prog="scripts/lock", add_help=False, allow_abbrev=False)
+    parser.add_argument("--gpu", action="store_true")
+    parser.add_argument("--audit", action="store_true")
+    parser.add_argument("--upgrade", "-U", action="store_true")
+    parser.add_argument("--upgrade-package", "-P", action="append", default=[])
+    asked = parser.parse_args(words)
     uv = take_uv()
     from .. import locking
 
-    return locking.main(["--uv", uv, *words])
+    locks = locking.sources(asked.gpu, project.adopted.get("requirements", ""), project.adopted.get("asks", False))
+    if asked.audit:
+        return locking.audit(uv, locks)
+    options = [word for name in asked.upgrade_package for word in ("--upgrade-package", name)]
+    for name in locking.lock(uv, project.row, locks, [*options, *(["--upgrade"] if asked.upgrade else [])]):
+        project.say(f"{name} changed")
+    project.say("done; next: scripts/setup")
+    return 0
 
 
 def weights(project: Project, words: list[str]) -> int:

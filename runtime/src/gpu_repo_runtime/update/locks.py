@@ -68,7 +68,7 @@ class Locks:
             Path(name, "wheels").mkdir()
             Path(name, self.path).write_bytes(self.wheel)
             command = ["uv", "pip", "compile", *COMPILE, "asked.in", "--constraints", "held.txt", "--python-version"]
-            command.append(floor(self.git.folder / "pyproject.toml"))
+            command.append(floor(self.git.folder))
             done = subprocess.run(command, cwd=name, env=os.environ | {"PATH": path}, capture_output=True, text=True)
         if done.returncode:
             raise UpdateError(f"uv: {clean(done.stderr)[:400]}")
