@@ -93,7 +93,7 @@ def promote(pushed: str, name: str, commit: str, committed: str, allow_older: bo
         there = find(name)
     if done.returncode or there is None or there.digest != digest:
         found = there.digest if there else "not there"
-        raise ScriptError(3, f"{name} is {found}, expected {digest}: {done.stderr.strip()}")
+        raise ScriptError(3, f"{name} is {found}, expected {digest}: {reason(done)}")
 
 
 def check_may_move(name: str, there: Image, commit: str, committed: str, allow_older: bool) -> None:
@@ -115,7 +115,7 @@ def find(image: str) -> Image | None:
         return Image(*done.stdout.strip().split("|"))
     if re.search("manifest unknown|name unknown|not found", done.stderr, re.IGNORECASE):
         return None
-    raise ScriptError(3, f"{image}: the registry does not answer: {done.stderr.strip()}")
+    raise ScriptError(3, f"{image}: the registry does not answer: {reason(done)}")
 
 
 def skopeo(action: str, *words: str) -> subprocess.CompletedProcess[str]:
@@ -125,3 +125,8 @@ def skopeo(action: str, *words: str) -> subprocess.CompletedProcess[str]:
     verify = [f"--{option}={str(not local).lower()}" for option in options]
     command = ["skopeo", action, "--retry-times=3", *verify, *words]
     return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def reason(done: subprocess.CompletedProcess[str]) -> str:
+    """Return why skopeo failed: the last line, after those of its retries."""
+    return "".join(done.stderr.strip().splitlines()[-1:])
