@@ -98,7 +98,7 @@ ANSWERS: dict[str, tuple[Any, int, str]] = {
     "nothing": (lambda batch: [{}] * len(batch), 78, "empty"),
     "an object": (lambda batch: [{"a": object()}] * len(batch), 78, "cannot be a column 'a'"),
     "None": (lambda batch: None, 78, "predict returned None"),
-    "a generator": (lambda batch: ({"a": 1} for _ in batch), 78, "predict returned a generator"),
+    "a generator": (lambda batch: ({"a": 1} for _ in batch), 78, "predict returned generator"),
     "an array": (lambda batch: np.zeros(len(batch)), 78, "predict returned ndarray"),
     "one dict for all": (lambda batch: {"a": [1] * len(batch)}, 78, "predict returned dict"),
     "a key that is no text": (lambda batch: [{1: 2}] * len(batch), 78, "which is not an Output"),
