@@ -75,8 +75,10 @@ def started(module: Sequence[str], seconds: float) -> Iterator[str]:
     process = subprocess.Popen([sys.executable, "-m", *module], env=around)
     try:
         while (answer := ask(f"{url}/readyz"))[0] != 200:
-            if process.poll() is not None or time.monotonic() > end:
-                raise UnexpectedAnswer(f"the service ended, or was not ready within {seconds:g} s: /readyz: {answer}")
+            if process.poll() is not None:
+                raise UnexpectedAnswer("the service did not start: its last lines above say why")
+            if time.monotonic() > end:
+                raise UnexpectedAnswer(f"the service was not ready within {seconds:g} s: /readyz answers {answer[1]}")
             time.sleep(0.1)
         yield url
     finally:

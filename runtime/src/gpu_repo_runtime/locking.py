@@ -20,6 +20,7 @@ from .script_error import ScriptError
 OLDEST = 11  # the oldest Python 3 that scripts/setup takes
 RUNTIME = Path("wheels/requirements.in")
 DIRECT = re.compile(r"@\s*((git|hg|svn|bzr)\+|file:|\.{0,2}/)")
+SINGLE = re.compile(r"[\w.-]+(\[.*?\])?\s*=[^=]")  # as conda writes it; uv does not name the line
 PIP_AUDIT = ("pip-audit==2.10.1", "-S", "--disable-pip", "--require-hashes", "--progress-spinner=off", "-r/dev/stdin")
 # Wheels only: the image has no compiler. No sources of uv: wheels/requirements.in names the runtime's wheel.
 COMPILE = (
@@ -42,7 +43,10 @@ def check_project() -> None:
     groups = {*document.get("dependency-groups", {})} - {"dev"}
     if rest := [f"extra {one}" for one in sorted(extras)] + [f"group {one}" for one in sorted(groups)]:
         print(f"lock: no lock contains {', '.join(rest)}: use dependencies, or the group dev", file=sys.stderr)
-    found = [one for texts in required().values() for one in texts if DIRECT.search(one)]
+    every = [one for texts in required().values() for one in texts]
+    if wrong := next(filter(SINGLE.match, every), None):
+        raise ScriptError(1, f"pyproject.toml requires {wrong!r}, with one =: write == for that version, or >=")
+    found = [one for one in every if DIRECT.search(one)]
     sources = document.get("tool", {}).get("uv", {}).get("sources", {})
     found += [name for name, source in sources.items() if re.search("'(git|path)':", str(source))]
     if found:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -40,9 +41,11 @@ def main() -> int:
     """Print what is stale; return the exit code."""
     locks = {Path(name): texts for name, texts in required().items() if Path(name).is_file()}
     try:
+        tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8-sig"))
         lines = [line for lock, texts in locks.items() for line in stale(lock, texts)]
     except ValueError as error:
-        lines = [f"pyproject.toml: {error}"]
+        print(f"pyproject.toml: {' '.join(str(error).split())}", file=sys.stderr)
+        return 1
     for line in lines:
         print(f"{line}: run scripts/lock and scripts/setup, and commit the locks", file=sys.stderr)
     return int(bool(lines))

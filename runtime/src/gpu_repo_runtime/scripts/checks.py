@@ -53,9 +53,11 @@ def style(project: Project, words: list[str]) -> list[list[str]]:
     """Return the commands of scripts/lint, each behind a function of `ALL`."""
     adopted, kept = project.adopted, project.adopted.get("kept", [])
     rules = ["--config", "ruff-baseline.toml"] if adopted.get("baseline") and "ruff.toml" in kept else []
+    fixes = [["ruff", "check", *rules, "--fix-only", "."], ["ruff", "format", *rules, "."]]
     commands = [
-        ["check", "ruff", "check", *rules, *words, "."],
-        ["check", "ruff", "format", *rules, *([] if words else ["--check"]), "."],
+        *(fixes if words else []),
+        ["check", "ruff", "check", *rules, "."],
+        ["check", "ruff", "format", *rules, "--check", "."],
         ["check", "hadolint", "--ignore", "DL3008", project.dockerfile],  # a package of Debian needs no version
     ]
     pyproject = Path("pyproject.toml").read_text(encoding="utf-8") if Path("pyproject.toml").is_file() else ""

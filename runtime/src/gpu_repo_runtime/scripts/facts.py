@@ -70,12 +70,6 @@ class Project:
         """Say what is done, as every script does."""
         print(f"{self.verb}: {message}", file=sys.stderr, flush=True)
 
-    def refused(self, reasons: list[str], what: str) -> ScriptError:
-        """Say each reason against a release; return the error that ends the script."""
-        for reason in reasons:
-            self.say(reason)
-        return ScriptError(1, f"{what}: the reasons are above")
-
     def no_options(self, words: list[str]) -> None:
         """Raise ScriptError for any option."""
         if words:

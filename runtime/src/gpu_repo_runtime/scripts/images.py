@@ -113,7 +113,7 @@ def promote(project: Project, words: list[str]) -> int:
         raise ScriptError(3, "skopeo is missing: Debian has it (apt-get install skopeo)")
     image, commit, when = project.pushed()
     if reasons := problems(PROOF, commit, image=image, pushed=when):
-        raise project.refused(reasons, f"{image} is not released")
+        raise ScriptError(1, "\n".join([f"{image} is not released:", *reasons]))
     name = f"{project.repository}:{tag}"
     registry.promote(image, name, commit, commit_time(), bool(rest))
     project.say(f"{name} is {image.rpartition('@')[2]}")

@@ -96,7 +96,7 @@ def publish(project: Project, words: list[str]) -> int:
         raise ScriptError(2, "PACKAGE_INDEX_URL is not set: the address at which your package index takes uploads")
     uv = take_uv()
     if reasons := problems(PROOF, project.commit(), "model" if project.has_model else "gpu"):
-        raise project.refused(reasons, f"version {version} is not published")
+        raise ScriptError(1, "\n".join([f"version {version} is not published:", *reasons]))
     proof = PROOF / "package"
     if not proof.is_file() or proof.read_text(encoding="utf-8") != packaged(project):
         raise ScriptError(1, f"version {version} is not published: scripts/package has not tried this wheel and commit")

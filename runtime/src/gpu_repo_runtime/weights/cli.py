@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="scripts/weights")
-    commands = parser.add_subparsers(required=True, metavar="")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for action in (lock, fetch, verify):
         command = commands.add_parser(action.__name__)
         command.set_defaults(action=action, folder=None)
