@@ -3,6 +3,8 @@
 import contextlib
 import re
 import sys
+import traceback
+from pathlib import Path
 
 from ..words import words_of
 
@@ -28,6 +30,9 @@ def say(text: str) -> None:
 
 
 def one_line(error: BaseException) -> str:
-    """Return an error in one line, with its kind first."""
+    """Return an error in one line, with its kind first, and last the line of the project that it comes from."""
     text = " ".join(words_of(error).split())
-    return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__
+    files = [(frame.f_code.co_filename, number) for frame, number in traceback.walk_tb(error.__traceback__)]
+    own = [(file, number) for file, number in files if "/src/" in file and "gpu_repo_runtime" not in file]
+    place = f" ({Path(own[-1][0]).name}, line {own[-1][1]})" if own else ""
+    return f"{type(error).__name__}{text and ': '}{text[:300]}{place}"

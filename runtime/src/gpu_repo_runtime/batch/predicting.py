@@ -9,7 +9,7 @@ from ..inputs import InvalidInput
 from .answers import Outcome
 from .calling import Caller
 from .exits import BadConfiguration, JobError
-from .messages import one_line
+from .messages import one_line, say
 from .ordering import Sorted
 from .stop import Stop
 
@@ -52,6 +52,7 @@ class Predictor:
         self.batch_size = BatchSize(batch_size or self.usual)
         self._caller = caller
         self._device = device_name
+        self._told = False  # that a batch fails none of whose rows does
         try:
             self.schema = caller.schema(names)
         except BadConfiguration:
@@ -112,9 +113,12 @@ class Predictor:
         if len(batch) == 1:
             outcome.bad[batch[0]] = reason
             return
-        middle = len(batch) // 2
+        middle, known = len(batch) // 2, len(outcome.bad)
         self._predict_inputs(rows, inputs[:middle], batch[:middle], outcome)
         self._predict_inputs(rows, inputs[middle:], batch[middle:], outcome)
+        if not memory and known == len(outcome.bad) and not self._told:
+            self._told = True
+            say(f"predict fails on {len(batch)} rows, not on half of them; smaller batches take longer: {reason}")
 
     def _check_model(self, rows: int, bad: int) -> None:
         """Raise JobError when it is the model that fails and not the rows."""

@@ -74,4 +74,4 @@ def named(returned: Any, size: int = 1) -> dict[str, Any]:
     It is the loss alone, or with a dict of means, or with the number of examples that the network gets right.
     """
     loss, more = returned if isinstance(returned, tuple) else (returned, {})
-    return {"loss": loss} | (dict(more) if isinstance(more, Mapping) else {"accuracy": more / size})
+    return {"loss": loss} | (dict(more) if isinstance(more, Mapping) else {"accuracy": more / size}) | {"loss": loss}

@@ -43,7 +43,8 @@ def commit(output: Path, state: dict[str, Any]) -> None:
     """Give the new checkpoint its name once it is on the disk; delete the others, except that of the best epoch."""
     folder, epochs = output / CHECKPOINTS, state["epochs"]
     if epochs:
-        csv.write_csv(pa.Table.from_pylist(epochs), output / "metrics.csv")
+        columns = {name: [row.get(name) for row in epochs] for name in epochs[-1]}
+        csv.write_csv(pa.table(columns), output / "metrics.csv")
     (folder / NEW / STATE).write_text(json.dumps(state))
     for path in filter(Path.is_file, (folder / NEW).rglob("*")):
         with path.open("rb") as file:

@@ -17,8 +17,6 @@ from .folder import locked
 from .loop import Training
 
 PACKAGES = {"sklearn": "scikit-learn", "orbax": "orbax-checkpoint"}
-# Another try meets them again.
-MISTAKES_OF_A_TASK = (*MISTAKES, ImportError, SyntaxError, PicklingError, FileNotFoundError)
 
 
 def train_job(options: Namespace) -> int:
@@ -28,7 +26,7 @@ def train_job(options: Namespace) -> int:
             task, make = _task_and_engine(options)
             options.device = choose_device(options.device)
             Training(task, make, options).run()
-    except MISTAKES_OF_A_TASK as error:
+    except (*MISTAKES, ImportError, SyntaxError, PicklingError, FileNotFoundError) as error:  # another try fails too
         traceback.print_exc()
         raise BadConfiguration(f"the task fails (above): {one_line(error)}") from error
     return DONE

@@ -33,7 +33,8 @@ class Training:
         if not self._steps:
             few = f"{len(self._examples)} examples do not fill a step of {self._size}"
             raise BadConfiguration(f"{few}: lower --batch-size or --accumulate")
-        settings = {name: getattr(options, name) for name in ("batch_size", "seed", *DEFAULTS) if name != "num_workers"}
+        names = ("batch_size", "seed", "checkpoint_steps", *DEFAULTS)
+        settings = {name: getattr(options, name) for name in names if name != "num_workers"}
         settings |= {"processes": make.world, "examples": fingerprint(self._examples, self._checks)}
         settings |= {"epochs": options.epochs} if hasattr(task, make.planned) else {}
         # With other settings it is another training. epochs: their rows; step, loss: since then, the loss is a sum.
@@ -100,8 +101,8 @@ class Training:
         self._started += seconds
         listed = ", ".join(f"{name} {value:.4f}" for name, value in found.items())
         self._say(f"epoch {epoch}: loss {loss:.4f}, validation {listed}, {seconds:.1f} s")
-        row = {"epoch": epoch, "steps": self._steps, "training_loss": loss, **found, "seconds": seconds}
-        self._state |= {"epochs": [*self._state["epochs"], row], "step": 0, "loss": 0.0}
+        own = {"epoch": epoch, "steps": self._steps, "training_loss": loss, "seconds": seconds}
+        self._state |= {"epochs": [*self._state["epochs"], own | found | own], "step": 0, "loss": 0.0}
 
     def _save(self) -> None:
         """Let all processes write a checkpoint, and the first one make it count."""
