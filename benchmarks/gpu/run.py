@@ -75,7 +75,7 @@ def training(folder: Path, logs: Path, _seconds: float) -> list[dict[str, Any]]:
         command = ["train", "--epochs", "2", "--device", device, *size, *options, "--output", str(output)]
         job(folder, *command, EXAMPLES=str(examples), MEMORY_REPORT=str(report))
         *_, last = (output / "metrics.csv").read_text().splitlines()
-        steps, loss, seconds = int(last.split(",")[1]), float(last.split(",")[2]), float(last.split(",")[-1])
+        _, steps, loss, seconds = map(float, last.split(",")[:4])
         peak = int(report.read_text()) or None
         rows.append({"on": name, "step_ms": round(seconds / steps * 1e3, 1), "peak_mib": peak, "training_loss": loss})
         print(f"training {rows[-1]}", flush=True)
