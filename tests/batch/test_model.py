@@ -178,6 +178,20 @@ def test_a_model_that_breaks_later_is_no_bad_input(job, model, tmp_path, out, mo
     assert "fails on its own examples now" in capsys.readouterr().err
 
 
+def test_a_batch_that_fails_none_of_whose_rows_does_is_said_once(job, model, tmp_path, out, monkeypatch, capsys):
+    predict = model.predict
+
+    def small(self, batch):
+        return predict(self, batch if len(batch) <= 5 else batch["surface"])
+
+    monkeypatch.setattr(model, "predict", small)
+    assert job("--input", write_jsonl(tmp_path / "a.jsonl", texts(64)), "--output", out.path) == 0
+    [told] = [line for line in capsys.readouterr().err.splitlines() if "predict fails on" in line]
+    assert "8 rows, not on half of them" in told
+    assert "TypeError: " in told
+    assert len(out.rows()) == 64
+
+
 def test_a_model_that_cannot_be_imported(made, tmp_path, out, capsys):
     source = write_jsonl(tmp_path / "a.jsonl", ["x"])
     assert made("import nothing_of_this_name\n")("--input", source, "--output", out.path) == 78

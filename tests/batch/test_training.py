@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import signal
@@ -148,6 +149,7 @@ def test_another_training_is_refused_and_leaves_the_first_one(train, tmp_path, c
     before = training.outcome(tmp_path / "out")
     for options, edits, said in (
         (("--batch-size", "8"), {}, "batch_size was 16, now 8"),
+        (("--checkpoint-steps", "4"), {}, "checkpoint_steps was 3, now 4"),
         ((), {"pairs[:320], pairs[320:]": "pairs[::-1][:320], pairs[320:]"}, "examples was 320+80, checksum"),
         (("--batch-size", "100000"), {}, "do not fill a step"),
         (("--clip", "2"), {}, "--clip does not apply to plain"),
@@ -156,6 +158,14 @@ def test_another_training_is_refused_and_leaves_the_first_one(train, tmp_path, c
         assert train(*options, edits=edits) == 78
         assert said in capsys.readouterr().err.splitlines()[-1]
         assert training.outcome(tmp_path / "out") == before, said
+
+
+@pytest.mark.slow
+def test_a_metric_does_not_replace_the_loss_or_the_epoch(train, tmp_path):
+    assert train(edits={'{"accuracy"': '{"epoch": 7, "loss": 0.0, "accuracy"'}) == 0
+    rows = list(csv.DictReader((tmp_path / "out/metrics.csv").open()))
+    assert [row["epoch"] for row in rows] == ["1", "2", "3", "4"]
+    assert min(float(row["loss"]) for row in rows) > 0
 
 
 @pytest.mark.slow

@@ -95,6 +95,9 @@ def test_a_package_from_a_folder_or_git_is_refused_with_the_reason(child: Path) 
         with pytest.raises(ScriptError, match=r"^pyproject.toml takes own from a folder or a git repository: "):
             lock()
         assert calls(child) == [], text
+    (child / "pyproject.toml").write_text('[project]\ndependencies = ["own[all]=1.0"]\n')
+    with pytest.raises(ScriptError, match=r"requires 'own.all.=1\.0', with one =: write =="):
+        lock()
     asked = ["own @ https://example.com/own-1.0-py3-none-any.whl", "own==1.0; python_version > '3'"]
     (child / "pyproject.toml").write_text(f"[project]\ndependencies = {json.dumps(asked)}\n")
     assert lock() == ["requirements.lock", "requirements-dev.lock"]
