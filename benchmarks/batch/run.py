@@ -127,15 +127,17 @@ def cases() -> dict[str, Case]:
         return pd.DataFrame({"text": lines})
 
     encoder, numbers = ROOT / "benchmarks/service/servers/bench_model/model.py", HERE / "numbers_model.py"
-    everyone, million = ["bare", "ray", "job"], wines(1_000_000)
+    everyone, table = ["bare", "ray", "job"], wines(4_000_000)
     return {
         "start of a plain child": Case(None, texts(even(400_000)), ["job"], framework="plain"),
         "starting model, real lines": Case(None, texts(even(2_000_000)), [*everyone, LARGE_PARTS]),
         "starting model, uneven": Case(None, texts(uneven(240_000)), everyone),
         "encoder, real lines": Case(encoder, texts(even(1_500)), everyone),
         "encoder, uneven": Case(encoder, texts(uneven(768)), everyone),
-        "numbers, Parquet": Case(numbers, million, [*everyone, RECORDS], batch=8192),
-        "numbers, CSV": Case(numbers, million, [*everyone, RECORDS], kind="csv", batch=8192),
+        "numbers, Parquet": Case(numbers, table, everyone, batch=8192),
+        "numbers, CSV": Case(numbers, table, everyone, kind="csv", batch=8192),
+        "records, Parquet": Case(numbers, table.head(200_000), [RECORDS], batch=8192),
+        "records, CSV": Case(numbers, table.head(200_000), [RECORDS], kind="csv", batch=8192),
     }
 
 

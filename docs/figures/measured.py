@@ -91,7 +91,8 @@ def batch_reading() -> str:
     def times(other: str) -> str:
         return " and ".join(f"{ratio(case, other):.1f}" for case in ENCODER) + " times"
 
-    parts = {kind: result[f"numbers, {kind}"] for kind in ("Parquet", "CSV")}
+    kinds = ("Parquet", "CSV")
+    parts = {kind: result[f"numbers, {kind}"]["ways"] | result[f"records, {kind}"]["ways"] for kind in kinds}
     costs = [f"{1 / ratio(f'numbers, {kind}', 'bare', 'rows_per_cpu_second'):.1f} ({kind})" for kind in parts]
     sentences = [
         f"A sentence encoder does {times('bare')} the rows of a bare loop over texts in memory, where their "
@@ -102,16 +103,16 @@ def batch_reading() -> str:
         f"bare loop's rows, and {percent(fast('bare', LARGE_PARTS))} with `--part-rows 50000`: each part costs "
         f"some milliseconds. That is {fast('ray'):.1f} times Ray Data.",
         f"A plain child starts in {start['start_s']:.1f} s, with {start['start_cpu_s']:.1f} s of processor time.",
-        f"A million rows of 13 numbers, as a table, take {' and '.join(costs)} times the processor time of pyarrow and "
-        "the model alone:",
+        f"Four million rows of 13 numbers, as a table, take {' and '.join(costs)} times the processor time of pyarrow "
+        "and the model alone:",
     ]
     wrapper = TextWrapper(120, subsequent_indent="  ", break_on_hyphens=False)
     return "\n".join(wrapper.fill(f"- {sentence}") for sentence in sentences) + f"\n\n{numbers(parts)}"
 
 
 def numbers(parts: dict[str, Any]) -> str:
-    """Return a table of the ways to predict a million rows of numbers, by kind of file."""
-    first, second = (part["ways"] for part in parts.values())
+    """Return a table of the ways to predict rows of numbers, by kind of file."""
+    first, second = parts.values()
     rows = [
         [
             shown(way),
